@@ -11,7 +11,7 @@
 //   - A holder raises its limit only after the ledger has granted the places, and lowers it, and sees the connections closed, before
 //     the ledger hears of it. So the ledger never has less for a proxy than that may use.
 //   - The ledger grants only what is free below the cap, in a transaction that locks the server's account. The cap is the least that
-//     any proxy on the server's account knows.
+//     any proxy on the server's account knows, but for those that drain beside others.
 //   - Reports have a sequence number. The ledger ignores one that arrives after a later one.
 //   - The ledger belongs to an [Epoch]. A new one begins when the database is not the one that the grants were made under (it was
 //     restarted, or failed over and may have forgotten the last commits), when a report names an epoch that the ledger has never had, or when

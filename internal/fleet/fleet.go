@@ -54,7 +54,9 @@ type Member struct {
 
 // Claim is what one proxy says about one server. All numbers are of connections, which are places.
 type Claim struct {
-	Cap int // of its configuration, or less as the server publishes; 0 if the proxy takes no more places there than it needs: it drains, or has the server no more
+	// Cap is that of its configuration, or less as the server publishes. A proxy that drains claims the negative of it, and one that no longer has the
+	// server 0: both take no more places than they need. Programs that know of no negative caps take them for 0.
+	Cap int
 	// Holds is the most that it may have at this moment and until it gets an answer: its limit, or what it still uses if that is more.
 	Holds int
 	Needs int // what sessions use, and what clients wait for

@@ -198,7 +198,9 @@ func (h *Holder) claim(s *holding) Claim {
 	if c == (Claim{}) {
 		return c
 	}
-	if c.Cap > 0 {
+	if h.drains {
+		c.Cap = -u.Cap
+	} else if c.Cap > 0 {
 		c.Floor = h.o.Floor
 	}
 	c.Share = h.o.Share

@@ -352,6 +352,37 @@ func TestRoomWhileDraining(t *testing.T) {
 	r.expect("they have ended", map[ID]int{"a": 0})
 }
 
+// TestNeedsWhileAllDrain: sessions of proxies that all drain move to a server at which they kept no places. It takes what they need, within the cap
+// that they know, and none of them keeps the cap of another from being raised.
+func TestNeedsWhileAllDrain(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(2, 2, 2)
+	b := r.join(HolderOptions{ID: "b"}).cap(6).needs(0, 0, 2)
+	for range 2 {
+		a.exchange()
+		b.exchange()
+	}
+	a.h.Drain()
+	b.h.Drain()
+	b.needs(0, 0, 0)
+	for range 2 {
+		a.exchange()
+		b.exchange()
+	}
+	r.expect("both drain", map[ID]int{"a": 2, "b": 0})
+	if account := r.ledger.Accounts["s"]; account.index("b") >= 0 {
+		t.Errorf("b neither has nor needs places, and still has a claim: %+v", account)
+	}
+	b.needs(0, 1, 1).exchange()
+	r.expect("a session of b moves there", map[ID]int{"a": 2, "b": 1})
+	a.needs(2, 9, 9).exchange()
+	r.expect("more sessions of a move there than b's cap has room for", map[ID]int{"a": 5, "b": 1})
+	c := r.join(HolderOptions{ID: "c"}).cap(12).needs(0, 1, 1)
+	c.exchange()
+	a.exchange()
+	r.expect("a proxy that does not drain knows the cap", map[ID]int{"a": 9, "b": 1, "c": 2})
+}
+
 func TestDrainAndLeave(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a", Floor: 2}).cap(8).needs(5, 3, 5)

@@ -443,15 +443,19 @@ func (l *Ledger) members() []Member {
 	return all
 }
 
-// Cap returns how many places the server has: the least that any proxy with a grant or claim there knows; 0 if none of them knows.
+// Cap returns how many places the server has: the least that any proxy with a grant or claim there knows; 0 if none of them knows. What those know
+// that drain, whose configuration may be old, counts only if all do.
 func (a *Account) Cap() int {
-	least := 0
+	least, draining := 0, 0
 	for i := range a.Grants {
-		if c := a.Grants[i].Claim.Cap; c > 0 && (least == 0 || c < least) {
+		switch c := a.Grants[i].Claim.Cap; {
+		case c > 0 && (least == 0 || c < least):
 			least = c
+		case c < 0 && (draining == 0 || -c < draining):
+			draining = -c
 		}
 	}
-	return least
+	return cmp.Or(least, draining)
 }
 
 // Granted returns how many places all proxies have together.

@@ -252,6 +252,10 @@ func (w *loans) step(n, i, m int) {
 		if m == 0 {
 			w.epoch++ // the database restarts
 		}
+	case 13:
+		if m == 0 {
+			p.h.Drain()
+		}
 	case 11:
 		w.now += fleet.Instant(time.Duration(m) * time.Second)
 	}
@@ -259,7 +263,7 @@ func (w *loans) step(n, i, m int) {
 }
 
 // actions are what [loans.step] does, more often what is more telling.
-var actions = []int{0, 0, 1, 1, 2, 3, 3, 4, 5, 5, 5, 6, 6, 6, 7, 7, 7, 12, 12, 12, 8, 9, 9, 10, 11}
+var actions = []int{0, 0, 1, 1, 2, 3, 3, 4, 5, 5, 5, 6, 6, 6, 7, 7, 7, 12, 12, 12, 8, 9, 9, 10, 11, 13}
 
 // TestLendingIsExact lends places in every way that chance finds, while reports are late or lost, the database restarts and processes are killed: there
 // are never more connections than the cap.

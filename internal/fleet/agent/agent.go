@@ -234,9 +234,6 @@ func (a *Agent) run(ctx context.Context) {
 			if !open {
 				a.changed = nil
 			}
-			if a.unshared { // another process can use the ledger, so this one can
-				a.next = min(a.next, max(a.o.Now(), a.last+fleet.Instant(shortestWait)))
-			}
 			a.hurry()
 		case n := <-a.newNeighbours:
 			a.addNeighbour(listening, n)

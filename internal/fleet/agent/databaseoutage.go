@@ -21,16 +21,16 @@ import (
 func (a *Agent) failed(err error) {
 	a.failures++
 	refused := a.refused(err)
-	wait := min(shortestWait<<min(a.failures-1, 10), longestWait)
-	if refused {
-		wait = refusedWait
-	}
-	a.next = a.o.Now() + jitter(wait)
 	if a.unshared || a.answered && refused && a.o.Local && a.isAlone() && a.runsAlone() { // it was alone, and no other can join
 		a.useWhole()
 	} else if !a.answered {
 		a.limitBeforeAnswer(refused)
 	}
+	wait := min(shortestWait<<min(a.failures-1, 10), longestWait)
+	if refused && !a.unshared { // while it uses the whole caps, it must find out soon that another process can use the ledger
+		wait = refusedWait
+	}
+	a.next = a.o.Now() + jitter(wait)
 	a.logOutage(err, refused)
 	a.publish()
 }

@@ -86,7 +86,8 @@ func TestLocalCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestFullDisk serves with the whole caps if the disk of a local ledger is full, unless another process runs, which may have places.
+// TestFullDisk serves with the whole caps if the disk of a local ledger is full, unless another process runs, which may have places. It notices soon
+// that the ledger can be used again, since others can join it from then on.
 func TestFullDisk(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -105,7 +106,10 @@ func TestFullDisk(t *testing.T) {
 				a.logged(t, "this proxy uses the whole caps", "free or replace the disk")
 			}
 			db.Fail(nil)
-			wait(20 * time.Second)
+			if beside {
+				wait(refusedWait)
+			}
+			wait(longestWait)
 			a.expect(t, 10, Alone)
 			a.leaves()
 		})

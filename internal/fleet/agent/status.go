@@ -438,7 +438,7 @@ func (a *Agent) logOverdrawn() {
 	for _, server := range slices.Sorted(maps.Keys(v.accounts)) {
 		account := v.accounts[server]
 		granted, limit := account.Granted(), account.Cap()
-		if limit == 0 { // those that are left drain
+		if limit == 0 { // those that are left no longer have the server
 			continue
 		}
 		if over := granted > limit; over != v.overdrawn[server] {

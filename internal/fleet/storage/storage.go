@@ -265,7 +265,7 @@ func CheckReport(r *fleet.Report) error {
 		return fmt.Errorf("a report of a proxy with the id %q: use 1 to 64 characters, without quotes, brackets, commas and control characters", r.ID)
 	}
 	for server, c := range r.Claims {
-		for _, n := range []int{c.Cap, c.Holds, c.Needs, c.Wants, c.Waiting, c.Waited, c.Floor, c.Open} {
+		for _, n := range []int{max(c.Cap, -c.Cap), c.Holds, c.Needs, c.Wants, c.Waiting, c.Waited, c.Floor, c.Open} {
 			if n < 0 || n > math.MaxInt32 {
 				return fmt.Errorf("a claim at server %s has the number %d: use a whole number from 0 to %d", server, n, math.MaxInt32)
 			}

@@ -44,6 +44,10 @@ func capHolds(t *testing.T, place Place) {
 	if n := q.claim(server, fleet.Claim{Cap: 8, Needs: 10, Wants: 10}); n != 4 {
 		t.Errorf("with a cap of 8, of which 4 are taken, the other got %d", n)
 	}
+	p.claim(server, fleet.Claim{Cap: -10, Holds: 2, Needs: 2, Wants: 2})
+	if n := q.claim(server, fleet.Claim{Cap: -8, Holds: 4, Needs: 10, Wants: 10}); n != 6 {
+		t.Errorf("both drain, and with a cap of 8, of which 2 are taken, the other got %d", n)
+	}
 }
 
 // release: all that one gives back, the other can have, at several servers in one exchange.
@@ -220,7 +224,7 @@ func concurrent(t *testing.T, place Place) {
 func badReport(t *testing.T, place Place) {
 	p := join(t, place, 1)
 	p.claim(server, fleet.Claim{Cap: 8})
-	for _, c := range []fleet.Claim{{Cap: -1}, {Cap: 1 << 40}, {Cap: 8, Holds: -1}, {Cap: 8, Share: -1}} {
+	for _, c := range []fleet.Claim{{Cap: -1 << 40}, {Cap: 1 << 40}, {Cap: 8, Holds: -1}, {Cap: 8, Share: -1}} {
 		if _, err := p.store.Exchange(t.Context(), p.report(map[string]fleet.Claim{server: c})); err == nil {
 			t.Errorf("the claim %+v was taken", c)
 		}
