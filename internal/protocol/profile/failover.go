@@ -257,6 +257,10 @@ type answerSpec struct {
 	unit     TimeUnit
 	margin   time.Duration // with MeansTime and MeansUtterance
 	marker   []matcher     // with MeansMarker: the client's messages, each of which gets such an answer, in order
+	// With MeansMarker, if answers name what they answer, in any order:
+	accepted []matcher // the server's receipts for markers, in the order of these
+	refused  []matcher // or its refusals, which are all that the client gets
+	id       jsonPath  // to the name that a receipt gives and an answer repeats; nil for none
 }
 
 // timeSpec is a path to times that count from the beginning of the server's audio. [] in a path stands for all items.

@@ -37,7 +37,7 @@ profiles:
         - {messages: {json: {type: end}}, by: next, times: start_time, unit: ms}
         - {messages: {json: {type: reply}}, by: count}
         - {messages: {json: {type: result}}, by: unknown}
-        - {messages: {json: {type: item}}, by: marker, marker: {json: {type: commit}}}
+        - {messages: {json: {type: item}}, by: marker, marker: {json: {type: commit}}, accepted: {json: {type: committed}}, refused: {text: no}, id: item}
       final: {json: {type: final}}
       partial: [{json: {type: partial}}, {json: {final: false}}]
       heartbeat: {json: {type: heartbeat}}

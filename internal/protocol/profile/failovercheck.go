@@ -146,6 +146,9 @@ func (r *reader) checkAnswered(s *spec) {
 		case a.where != nil:
 			r.problem(at, "where means nothing for MessagePack: remove it")
 		}
+		if a.id != nil && slices.ContainsFunc(f.answered[:i], func(other answerSpec) bool { return other.id != nil }) {
+			r.problem(at, "id is in two entries of answered: use it in one")
+		}
 		if a.by == MeansCount && !lockstep {
 			r.problem(at, "by: count needs a server that answers each message with exactly one, in order: reuse: lockstep, or one-shot; this profile has reuse: %s", s.reuse)
 		}

@@ -201,6 +201,61 @@ func TestOpenAIFacts(t *testing.T) {
 	}
 }
 
+// A transcript of OpenAI's answers the commit whose receipt named its item, whatever was refused, and in whatever order transcripts come.
+func TestOpenAIItems(t *testing.T) {
+	const (
+		audio     = `{"type":"input_audio_buffer.append","audio":"aaaa"}`
+		commit    = `{"type":"input_audio_buffer.commit"}`
+		committed = `{"type":"input_audio_buffer.committed","previous_item_id":null,"item_id":"%s"}`
+		completed = `{"type":"conversation.item.input_audio_transcription.completed","item_id":"%s","transcript":"Error committing input audio buffer"}`
+		failed    = `{"type":"conversation.item.input_audio_transcription.failed","item_id":"%s"}`
+	)
+	k := track(t, "profiles: {p: {from: openai-realtime, failover: {only: none}}}")
+	k.Begin(Leg{})
+	say := func(message string) Entry { return k.client(frame.Text, message) }
+	hear := func(message, item string) { k.same(strings.Replace(message, "%s", item, 1)) }
+	for leg, refusal := range []string{
+		`{"type":"error","error":{"type":"invalid_request_error","code":"input_audio_buffer_commit_empty","message":"..."}}`,
+		`{"type":"error","event_id":"1","error":{"type":"invalid_request_error","code":null,"message":"Error committing input audio buffer: buffer too small."}}`,
+	} {
+		start := k.Answered()
+		var commits []Entry
+		for range 3 {
+			say(audio)
+			commits = append(commits, say(commit))
+			say(commit)
+		}
+		hear(committed, "a")
+		hear(refusal, "")
+		hear(committed, "b")
+		hear(refusal, "")
+		hear(completed, "a")
+		if k.answeredTo(start + 3); !k.Done(commits[0]) || k.Done(commits[1]) {
+			t.Errorf("leg %d: the first transcript answers the first commit only", leg)
+		}
+		hear(committed, "c")
+		hear(refusal, "")
+		hear(completed, "c")
+		if k.answeredTo(start + 3); k.Done(commits[2]) {
+			t.Errorf("leg %d: the third transcript answers what the second has not", leg)
+		}
+		hear(failed, "b")
+		if k.answeredTo(start + 9); !k.Done(commits[2]) || k.Unanswered() != 0 || k.Whole() != "" {
+			t.Errorf("leg %d: %q", leg, k.Whole())
+		}
+		say(audio)
+		say(commit)
+		hear(committed, "d")
+		k.Begin(Leg{From: k.Answered()})
+		say(commit)
+		hear(committed, "e")
+		hear(completed, "e")
+	}
+	if hear(committed, "f"); k.Whole() != "the server has accepted something that no message of the client asked for" {
+		t.Errorf("a turn that the server has found: %q", k.Whole())
+	}
+}
+
 // sglang refuses a commit without audio, and answers commits in their order.
 func TestSGLangFacts(t *testing.T) {
 	k := track(t, "profiles: {p: {from: sglang-realtime}}")

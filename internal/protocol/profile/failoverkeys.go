@@ -205,6 +205,9 @@ func (a *answerSpec) fields() []field {
 		{"unit", wordAt(&a.unit, unitNames).show(a.isTimed())},
 		{"margin", durationAt(&a.margin)},
 		{"marker", matchersAt(&a.marker)},
+		{"accepted", matchersAt(&a.accepted)},
+		{"refused", matchersAt(&a.refused)},
+		{"id", pathAt(&a.id, parsePath)},
 	}
 }
 
@@ -218,14 +221,16 @@ func (r *reader) checkAnswer(given []entry, at place, a *answerSpec) {
 		switch {
 		case slices.Contains([]string{"times", "where", "most", "unit"}, e.key) && !a.isTimed():
 			r.problem(at, "%s means nothing for %s: remove it, or use by: time or next", e.key, by)
-		case e.key == "marker" && a.by != MeansMarker:
-			r.problem(at, "marker means nothing for %s: remove it, or use by: marker", by)
+		case slices.Contains([]string{"marker", "accepted", "refused", "id"}, e.key) && a.by != MeansMarker:
+			r.problem(at, "%s means nothing for %s: remove it, or use by: marker", e.key, by)
 		case e.key == "margin" && a.by != MeansTime && a.by != MeansUtterance:
 			r.problem(at, "margin means nothing for %s: remove it, or use by: time or utterance", by)
 		}
 	}
 	switch {
 	case a.isTimed() && !r.needs(given, at, by, "times", "unit"), a.by == MeansMarker && !r.needs(given, at, by, "marker"):
+	case (a.accepted == nil) != (a.id == nil):
+		r.problem(at, "accepted and id belong together: the path in receipts and answers to the name of what the server has accepted")
 	case a.isTimed() && (a.where != nil || a.most) && !slices.ContainsFunc(a.times, jsonPath.hasItems):
 		r.problem(at, "where and most choose among the items of a list: use a path with [] in times, such as segments[].end")
 	case len(a.times) > maxEntries:

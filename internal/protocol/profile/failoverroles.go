@@ -5,12 +5,16 @@ package profile
 const (
 	isAudio class = 1 << (iota + 16)
 	isForgotten
+)
 
-	isFinal
+const (
+	isFinal class = 1 << (iota + 16)
 	isPartial
 	isHeartbeat
 	isLastWord
 	isGoAway
+	isAccepted // a marker
+	isRefused
 )
 
 // maxEntries is how many entries configure, answered, renumber and hide may have, and maxTimed how many of shift may have when.
@@ -61,7 +65,8 @@ func (f *Failover) serverUses(s *spec) []use {
 		}
 	}
 	for i := range f.answered {
-		uses = append(uses, use{f.answered[i].messages, isAnswer(i)})
+		a := &f.answered[i]
+		uses = append(uses, use{a.messages, isAnswer(i)}, use{a.accepted, isAccepted}, use{a.refused, isRefused})
 	}
 	for i := range f.hide {
 		uses = append(uses, use{f.hide[i].messages, isHidden(i)})

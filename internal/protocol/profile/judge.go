@@ -19,6 +19,7 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 	j.GoAway = f.class&isGoAway != 0
 	t.goesAway = t.goesAway || j.GoAway
 	t.failed = t.failed || f.class&isLastWord != 0 && !j.GoAway
+	t.receipt(f)
 	ends := t.ends(op, f, payload)
 	j.Final, j.Answer = f.class&isFinal != 0 || ends.final, ends.final
 	result := j.Final || f.class&(isPartial|p.results) != 0
@@ -150,11 +151,13 @@ func (t *Tracker) ends(op frame.Opcode, f found, payload []byte) (e ends) {
 			t.nextOf = i + 1
 		case MeansMarker:
 			e.final = true
-			if mark, ok := t.marks.pop(); ok {
+			mark, ok, known := t.marked(f.tag)
+			if !known {
+				t.giveUp("the server's final result answers no message of the client")
+			}
+			if ok {
 				e.known, e.at, e.number = true, mark.to, mark.number
 				t.markedNumber = mark.number
-			} else {
-				t.giveUp("the server's final result answers no message of the client")
 			}
 		case MeansUnknown:
 			e.final = true

@@ -106,7 +106,8 @@ type Tracker struct {
 	resent           []kept
 	resentCount      int // of resent, how many were sent
 	owed             replies
-	marks            replies            // the markers that have no answer yet
+	marks            replies            // the markers that have no answer yet, nor a receipt
+	items            []item             // what the server has made of those that have one, up to the last that is answered with all before it
 	greeted          [maxEntries]uint16 // messages of each entry of hide
 
 	// What the client has got.
@@ -251,7 +252,7 @@ func (t *Tracker) Begin(leg Leg) {
 	t.endSent, t.failed, t.goesAway, t.again, t.nextOf = false, false, false, t.again || t.nextOf > 0, 0
 	t.acknowledgements = 0
 	t.owed.clear()
-	t.marks.clear()
+	t.forgetMarks()
 	if t.legs++; t.legs == 1 {
 		return
 	}
@@ -318,7 +319,7 @@ func (t *Tracker) Sent(e Entry) {
 	}
 	if e.Kind == EntryTransient {
 		if t.program.Stall == StallAsked { // the client no longer wants what it has asked for
-			t.marks.clear()
+			t.forgetMarks()
 		}
 	} else {
 		if t.endSent && t.program.concludes {
@@ -366,7 +367,7 @@ func (t *Tracker) Unanswered() int {
 	if t.program.Stall != StallAsked {
 		return t.owed.count
 	}
-	n := t.marks.count
+	n := t.marks.count + len(t.items)
 	if t.endSent {
 		n++
 	}

@@ -41,7 +41,11 @@ func newTrackerProgram(s *spec) *trackerProgram {
 	f := &s.failover
 	p := &trackerProgram{Failover: f, concludes: s.concludes(), settingsStay: s.concludesByLast()}
 	p.fromClient = newMatchSet(maxAssembled, nil, f.clientUses(s)...)
-	p.fromServer = newMatchSet(maxAssembled, nil, f.serverUses(s)...)
+	var id jsonPath
+	for i := range f.answered {
+		id = slices.Concat(id, f.answered[i].id) // one entry has it
+	}
+	p.fromServer = newMatchSet(maxAssembled, id, f.serverUses(s)...)
 	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
 		p.long[op] = p.fromClient.tooLong(op)
 	}
