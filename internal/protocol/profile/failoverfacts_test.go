@@ -256,6 +256,43 @@ func TestOpenAIItems(t *testing.T) {
 	}
 }
 
+// RealtimeSTT refuses a second finalize, with the codes that it has for audio behind the first, and a cancelled turn has no completion.
+func TestRealtimeSTTTurns(t *testing.T) {
+	k := track(t, "profiles: {p: {from: realtimestt}}")
+	k.Begin(Leg{})
+	const finalize, finalizing, completion = `{"type":"finalize"}`, `{"type":"finalizing"}`, `{"type":"completion"}`
+	turn := func() Entry {
+		k.client(frame.Text, `{"type":"start"}`)
+		k.client(frame.Binary, "aaaa")
+		return k.client(frame.Text, finalize)
+	}
+	turn()
+	again := k.client(frame.Text, finalize)
+	k.client(frame.Binary, "aaaa")
+	k.same(finalizing)
+	for range 2 {
+		k.same(`{"type":"error","code":"turn_not_active"}`)
+	}
+	k.same(completion)
+	if k.answeredTo(4); k.Done(again) {
+		t.Error("a completion answers audio behind its turn")
+	}
+	turn() // cancelled
+	k.same(finalizing)
+	k.client(frame.Text, `{"type":"cancel"}`)
+	k.same(`{"type":"cancelled"}`)
+	third := turn()
+	k.same(finalizing)
+	k.same(completion)
+	if k.answeredTo(16); !k.Done(third) {
+		t.Error("the third turn's completion does not answer it")
+	}
+	again = k.client(frame.Text, finalize)
+	if k.same(`{"type":"error","code":"turn_not_active"}`); !k.Done(again) || k.Whole() != "" {
+		t.Errorf("a refused finalize is sent again: %q", k.Whole())
+	}
+}
+
 // sglang refuses a commit without audio, and answers commits in their order.
 func TestSGLangFacts(t *testing.T) {
 	k := track(t, "profiles: {p: {from: sglang-realtime}}")

@@ -229,8 +229,8 @@ func (r *reader) checkAnswer(given []entry, at place, a *answerSpec) {
 	}
 	switch {
 	case a.isTimed() && !r.needs(given, at, by, "times", "unit"), a.by == MeansMarker && !r.needs(given, at, by, "marker"):
-	case (a.accepted == nil) != (a.id == nil):
-		r.problem(at, "accepted and id belong together: the path in receipts and answers to the name of what the server has accepted")
+	case a.id != nil && a.accepted == nil:
+		r.problem(at, "id needs accepted: set it to the server's receipts, which have at this path what their answers repeat")
 	case a.isTimed() && (a.where != nil || a.most) && !slices.ContainsFunc(a.times, jsonPath.hasItems):
 		r.problem(at, "where and most choose among the items of a list: use a path with [] in times, such as segments[].end")
 	case len(a.times) > maxEntries:

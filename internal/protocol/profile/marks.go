@@ -9,7 +9,7 @@ type item struct {
 	done bool // its answer has come
 }
 
-// receipt takes the server's receipt for the first marker that has none, or its refusal, after which no answer comes.
+// receipt takes the server's receipt for the first marker that has none, or its refusal.
 func (t *Tracker) receipt(f found) {
 	if f.class&(isAccepted|isRefused) == 0 || f.class&t.program.results != 0 {
 		return
@@ -17,7 +17,11 @@ func (t *Tracker) receipt(f found) {
 	mark, ok := t.marks.pop()
 	switch {
 	case f.class&isAccepted == 0:
-	case !ok || f.tag == nil:
+		if ok && len(t.items) == 0 && mark.to == t.answered { // nothing else answers it
+			t.answer(mark.to, mark.number)
+			t.markedNumber = mark.number
+		}
+	case !ok || t.program.named && f.tag == nil:
 		t.giveUp("the server has accepted something that no message of the client asked for")
 	case len(t.items) == maxOwed:
 		t.giveUp("the server owes too many answers")
@@ -26,19 +30,19 @@ func (t *Tracker) receipt(f found) {
 	}
 }
 
-// marked takes an answer to the item with the name or, without receipts, to the first marker. It returns the last marker that is now answered
-// with all before it. ok is false if there is none, and known if the answer is to nothing.
+// marked takes an answer to the item with the name, to all items if they have no names or, without receipts, to the first marker. It returns the
+// last marker that is now answered with all before it. ok is false if there is none, and known if the answer is to nothing.
 func (t *Tracker) marked(name []byte) (last reply, ok, known bool) {
-	i := -1
-	if name != nil && len(t.items) > 0 {
-		id := hashOf(name)
-		i = slices.IndexFunc(t.items, func(item item) bool { return item.id == id })
+	id := hashOf(name)
+	for i := range t.items {
+		if item := &t.items[i]; item.id == id || !t.program.named {
+			item.done, known = true, true
+		}
 	}
-	if i < 0 {
+	if !known {
 		last, ok = t.marks.pop()
 		return last, ok, ok
 	}
-	t.items[i].done = true
 	n := 0
 	for n < len(t.items) && t.items[n].done {
 		last = t.items[n].mark

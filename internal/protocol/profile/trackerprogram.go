@@ -23,6 +23,7 @@ type trackerProgram struct {
 
 	counts    bool  // each message gets a reply, and the tracker counts them
 	results   class // the roles of messages that answer
+	named     bool  // receipts for markers, and answers, have names
 	measures  bool  // answers tell up to where audio is answered
 	concludes bool  // the server's clock or count begins anew after each of the client's end messages
 
@@ -45,6 +46,7 @@ func newTrackerProgram(s *spec) *trackerProgram {
 	for i := range f.answered {
 		id = slices.Concat(id, f.answered[i].id) // one entry has it
 	}
+	p.named = id != nil
 	p.fromServer = newMatchSet(maxAssembled, id, f.serverUses(s)...)
 	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
 		p.long[op] = p.fromClient.tooLong(op)
