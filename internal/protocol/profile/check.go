@@ -102,7 +102,7 @@ func (r *reader) checkTagged(s *spec) {
 	case len(s.tag.start) == 0 || s.tag.path == nil || len(s.tag.done) == 0:
 		r.problem(s.place("tag", "reuse"), "reuse: tagged needs a way to recognize tasks: set tag: {start: matchers for the client's message that begins a task, path: path to the tag in that message, done: matchers for the server's last message of a task}")
 	default:
-		for _, key := range []string{"tag.start", "tag.done"} {
+		for _, key := range []string{"tag.start", "tag.end", "tag.done"} {
 			if slices.ContainsFunc(s.uses()[key], func(m matcher) bool { return m.json == nil || m.packed }) {
 				r.problem(s.place(key, "tag"), "impossible matcher: a tag is text in a JSON message: use {json: {...}}")
 			}

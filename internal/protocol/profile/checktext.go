@@ -43,7 +43,7 @@ func (m *matcher) texts() []string {
 func (s *spec) uses() map[string][]matcher {
 	return map[string][]matcher{
 		"greeting": s.greeting, "ready": s.ready, "busy": s.busy, "end.client": s.end.client, "sticky": s.sticky,
-		"unanswered": s.unanswered, "answers": s.answers, "tag.start": s.tag.start, "tag.done": s.tag.done, "tag.failed": s.tag.failed,
+		"unanswered": s.unanswered, "answers": s.answers, "tag.start": s.tag.start, "tag.end": s.tag.end, "tag.done": s.tag.done, "tag.failed": s.tag.failed,
 		"leave.until": s.leave.until, "reset.until": s.reset.until, "keepalive.answer": s.keepalive.answer,
 		"affinity.server.message": s.affinity.server.messages, "affinity.client.message": s.affinity.client.messages,
 	}

@@ -107,11 +107,14 @@ func (b *Boundary) followTasks(op frame.Opcode, f found) (s Step, ok bool) {
 				return b.markBroken(Step{Close: frame.TryAgainLater}, OtherSettings), false
 			}
 		}
-		return Step{}, true
 	}
+	task := b.session.tasks.tagged(f.tag)
 	// What belongs to no task that is open may begin something of which the boundary knows nothing.
-	if task := b.session.tasks.tagged(f.tag); op == frame.Text && (task == nil || !task.open) || f.class&isStray != 0 {
+	if op == frame.Text && (task == nil || !task.open) || f.class&isStray != 0 {
 		b.forbidReuse(Unclean)
+	}
+	if task != nil && f.class&isDone != 0 {
+		task.over = true
 	}
 	return Step{}, true
 }

@@ -108,13 +108,13 @@ func newProgram(s *spec, reuse Reuse) *program {
 	}
 	p.tokens, p.until, p.unprompted = s.hasTokens(), len(s.reset.until) > 0, s.reset.quiet
 	p.restarts = int(s.reset.timeout / max(s.reset.settle, time.Millisecond))
-	p.mustKnow = isSticky | isCounted | isStart | isStray
+	p.mustKnow = isSticky | isCounted | isStart | isStray | isDone
 	p.tasksContinue = s.tag.continues
 
 	if s.replace || s.end.resets || s.early == EarlyDiscard {
 		client = append(client, use{s.end.client, isEnd})
 	}
-	client = append(client, use{s.sticky, isSticky}, use{s.unanswered, isUnanswered}, use{s.answers, isCounted}, use{s.tag.start, isStart})
+	client = append(client, use{s.sticky, isSticky}, use{s.unanswered, isUnanswered}, use{s.answers, isCounted}, use{s.tag.start, isStart}, use{s.tag.end, isDone})
 	if s.reuse == Tagged && s.script.Envelope != "" { // clients send texts, and nothing tells what a server does with anything else
 		client = append(client, use{[]matcher{{opcode: frame.Binary}}, isStray})
 	}

@@ -148,6 +148,31 @@ func TestManyContexts(t *testing.T) {
 	l.want("end", l.end(), Broken, Unclean)
 }
 
+// A client that begins a context again before the server has ended the first one has two: the first last message does not show that the server
+// has ended both. The next client would find it still speaking.
+func TestContextTwice(t *testing.T) {
+	for profile, say := range map[string][]string{
+		"cartesia":       {`{"context_id":"1","transcript":"a","continue":false}`, `{"context_id":"1","transcript":"b","continue":true}`, doneIn("1")},
+		"elevenlabs-tts": {`{"context_id":"1","text":"a","close_context":true}`, `{"context_id":"1","text":"b"}`, `{"contextId":"1","isFinal":true}`},
+	} {
+		for _, early := range []bool{false, true} {
+			l := builtin(t, profile)
+			l.begin()
+			l.client(frame.Text, say[0])
+			if early {
+				l.client(frame.Text, say[1])
+				l.server(say[2])
+				l.want(profile+": before the end", l.end(), Broken, Unclean)
+				continue
+			}
+			l.server(say[2])
+			l.client(frame.Text, say[1])
+			l.server(say[2])
+			l.want(profile+": behind it", l.end(), Ready, NoReason)
+		}
+	}
+}
+
 // A session with an id of any session before gets another connection or, when it is too late for that, ends: the server may still have that context.
 func TestFormerContexts(t *testing.T) {
 	l := spoken(t, "1")

@@ -115,6 +115,7 @@ func (s *tagSpec) fields() []field {
 	return []field{
 		{"start", matchersAt(&s.start)},
 		{"continues", booleanAt(&s.continues)},
+		{"end", matchersAt(&s.end)},
 		{"path", pathAt(&s.path, parsePath)},
 		{"server", pathAt(&s.server, parsePath)},
 		{"done", matchersAt(&s.done)},

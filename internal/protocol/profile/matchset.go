@@ -21,7 +21,7 @@ const (
 	isBusy
 	isUntil  // the acknowledgement of a reset
 	isAlive  // the answer to a keepalive message
-	isDone   // the last message of a task
+	isDone   // the last message of a task; also the client's own
 	isFailed // the task failed, and the connection cannot be reused
 	isTagged // a message that contains a tag
 	isLast   // the last message of a session that was ended in order

@@ -97,6 +97,7 @@ type untilSpec struct {
 type tagSpec struct {
 	start     []matcher // the client's message that begins a task
 	continues bool      // or says more about one that is not done
+	end       []matcher // the client's last message of a task, with its tag
 	path      jsonPath  // to the tag in that message
 	server    jsonPath  // to the tag in the server's messages; nil if it is the same
 	done      []matcher

@@ -15,6 +15,7 @@ type tasks struct{ list []task }
 type task struct {
 	tag  uint64
 	open bool
+	over bool   // the client has said all of it
 	name string // the tag as the client wrote it, if it is open and the profile's leave needs it
 }
 
@@ -49,11 +50,11 @@ func (s *session) startTask(tag, name []byte, former tags, p *program) begins {
 }
 
 // start records that the client began the task with the tag of hash h. If tasks continue, a message with the tag of one that is not done belongs to
-// that one.
+// that one. Behind the client's last message of it, it begins another: the boundary takes the first of two last messages for that of both.
 func (t *tasks) start(h uint64, name string, former tags, continues bool) begins {
 	if task := t.find(h); task != nil {
-		again := continues || !task.open
-		task.open, task.name = true, name
+		again := continues && !task.over || !task.open
+		task.open, task.over, task.name = true, false, name
 		if !again {
 			return unclean
 		}
