@@ -119,11 +119,7 @@ func newProgram(s *spec, reuse Reuse) *program {
 		client = append(client, use{[]matcher{{opcode: frame.Binary}}, isStray})
 	}
 	server = append(server, use{s.reset.until, isUntil}, use{s.tag.done, isDone}, use{s.tag.failed, isFailed})
-	toServer := s.tag.server
-	if toServer == nil {
-		toServer = s.tag.path
-	}
 	p.fromClient = newMatchSet(p.longest, s.tag.path, client...)
-	p.fromServer = newMatchSet(p.longest, toServer, server...)
+	p.fromServer = newMatchSet(p.longest, s.tag.toServer(), server...)
 	return p
 }

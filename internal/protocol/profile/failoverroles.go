@@ -43,9 +43,15 @@ func isUncounted(i int) class { return 1 << (56 + i) }
 // maxAssembled is the longest message that a [Tracker] may be presented, in bytes.
 const maxAssembled = 1 << 20
 
+// asksTasks reports whether markers, which ask for results, belong to tasks.
+func (f *Failover) asksTasks(s *spec) bool { return s.reuse == Tagged && f.Stall == StallAsked }
+
 // clientUses returns the matchers of a client's messages with their roles. s has the matchers of other keys.
 func (f *Failover) clientUses(s *spec) []use {
 	uses := []use{{f.audio.messages, isAudio}, {f.forget, isForgotten}, {s.end.client, isEnd}, {s.unanswered, isUnanswered}, {s.answers, isCounted}}
+	if f.asksTasks(s) {
+		uses = append(uses, use{s.tag.start, isStart}, use{s.tag.end, isDone})
+	}
 	for i := range f.answered {
 		uses = append(uses, use{f.answered[i].marker, isMarker(i)})
 	}
@@ -58,6 +64,9 @@ func (f *Failover) clientUses(s *spec) []use {
 // serverUses returns the matchers of the server's messages with their roles. s has the matchers of other keys.
 func (f *Failover) serverUses(s *spec) []use {
 	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.lastWord.messages, isLastWord}, {s.goaway, isGoAway}}
+	if f.asksTasks(s) {
+		uses = append(uses, use{s.tag.done, isDone}, use{s.tag.failed, isFailed})
+	}
 	if s.concludes() {
 		uses = append(uses, use{s.reset.until, isUntil}, use{s.tag.done, isDone})
 		if s.concludesByLast() {

@@ -20,6 +20,9 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 	t.goesAway = t.goesAway || j.GoAway
 	t.failed = t.failed || f.class&isLastWord != 0 && !j.GoAway
 	t.receipt(f)
+	if p.tasks {
+		t.tasks.answer(f, f.class&p.results != 0)
+	}
 	ends := t.ends(op, f, payload)
 	j.Final, j.Answer = f.class&isFinal != 0 || ends.final, ends.final
 	result := j.Final || f.class&(isPartial|p.results) != 0
@@ -150,7 +153,9 @@ func (t *Tracker) ends(op frame.Opcode, f found, payload []byte) (e ends) {
 			e.final = true
 			t.nextOf = i + 1
 		case MeansMarker:
-			e.final = true
+			if e.final = true; p.tasks {
+				break
+			}
 			mark, ok, known := t.marked(f.tag)
 			if !known {
 				t.giveUp("the server's final result answers no message of the client")

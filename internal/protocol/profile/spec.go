@@ -104,6 +104,14 @@ type tagSpec struct {
 	failed    []matcher
 }
 
+// toServer returns the path to the tag in the server's messages.
+func (s *tagSpec) toServer() jsonPath {
+	if s.server == nil {
+		return s.path
+	}
+	return s.server
+}
+
 type keepaliveSpec struct {
 	ping   time.Duration
 	send   []Message

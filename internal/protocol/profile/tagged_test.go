@@ -230,6 +230,47 @@ func TestTaskFailed(t *testing.T) {
 	}
 }
 
+// What a client asks for twice, of a context that has ended or never was, or of one that has failed, is no debt of the server.
+func TestAskedOfContexts(t *testing.T) {
+	closing, final := `{"context_id":"1","close_context":true}`, `{"contextId":"1","isFinal":true}`
+	text := `{"context_id":"1","text":"a"}`
+	flush, end := `{"context_id":"1","transcript":"a","continue":true,"flush":true}`, `{"context_id":"1","transcript":"a","continue":false}`
+	for _, c := range []struct {
+		profile string
+		said    []string // by the client, and by the server
+		owed    int
+	}{
+		{"elevenlabs-tts", []string{text, closing}, 1},
+		{"elevenlabs-tts", []string{text, closing, closing}, 1},
+		{"elevenlabs-tts", []string{text, closing, closing, final}, 0},
+		{"elevenlabs-tts", []string{text, closing, final, closing}, 0},
+		{"elevenlabs-tts", []string{text, final, closing}, 0},
+		{"elevenlabs-tts", []string{closing}, 0},
+		{"elevenlabs-tts", []string{text, closing, `{"contextId":"2","isFinal":true}`}, 1},
+		{"elevenlabs-tts", []string{text, closing, final, text, closing}, 1},
+		{"cartesia", []string{flush, end}, 2},
+		{"cartesia", []string{flush, end, `{"type":"flush_done","context_id":"1"}`}, 1},
+		{"cartesia", []string{flush, end, doneIn("1")}, 0},
+		{"cartesia", []string{flush, end, `{"type":"error","context_id":"1"}`}, 0},
+		{"cartesia", []string{flush, `{"context_id":"2","transcript":"a","continue":false}`, `{"type":"error","context_id":"1"}`}, 1},
+		{"cartesia", []string{flush, `{"context_id":"1","cancel":true}`}, 0},
+		{"cartesia", []string{flush, end, `{"context_id":"1","cancel":true}`}, 0},
+	} {
+		k := track(t, "profiles: {p: {from: "+c.profile+"}}")
+		k.Begin(Leg{})
+		for _, message := range c.said {
+			if strings.Contains(message, `"type"`) || strings.Contains(message, `"contextId"`) {
+				k.same(message)
+			} else {
+				k.client(frame.Text, message)
+			}
+		}
+		if n := k.Unanswered(); n != c.owed {
+			t.Errorf("%s: %q: the server owes %d answers, want %d", c.profile, c.said, n, c.owed)
+		}
+	}
+}
+
 // A context is begun by the first message with its id, and continued by the others until its last message.
 func TestContexts(t *testing.T) {
 	say := func(id, text string) string { return fmt.Sprintf(`{"context_id":%q,"transcript":%q}`, id, text) }

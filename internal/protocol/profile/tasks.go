@@ -1,6 +1,9 @@
 package profile
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // tags are the hashes of the tags of all tasks that sessions have begun on a tagged connection. No two sessions may use the same one: the
 // server may still have a former session's task, of which the boundary may know nothing, and would take the next one for it.
@@ -16,6 +19,7 @@ type task struct {
 	tag  uint64
 	open bool
 	over bool   // the client has said all of it
+	asks uint16 // results that the client has asked for, and has not had; only in a Tracker
 	name string // the tag as the client wrote it, if it is open and the profile's leave needs it
 }
 
@@ -98,7 +102,44 @@ func (t *tasks) tagged(tag []byte) *task {
 }
 
 // done records that the task is done.
-func (t *task) done() { t.open, t.name = false, "" }
+func (t *task) done() { t.open, t.asks, t.name = false, 0, "" }
+
+// follow records what a client's message asks for: nothing of a task that the client has ended before, or that is not open, since the server may
+// refuse it or say nothing.
+func (t *tasks) follow(f found) {
+	if f.class&isStart != 0 && f.tag != nil {
+		t.start(hashOf(f.tag), "", nil, true)
+	}
+	switch task := t.tagged(f.tag); {
+	case task == nil || !task.open:
+	case f.class&isForgotten != 0:
+		task.asks, task.over = 0, true
+	case !task.over:
+		if f.class&isAnyMarker != 0 && task.asks < math.MaxUint16 {
+			task.asks++
+		}
+		task.over = f.class&isDone != 0
+	}
+}
+
+// answer records a server's message to a task. What ends it answers all that was asked of it.
+func (t *tasks) answer(f found, answers bool) {
+	switch task := t.tagged(f.tag); {
+	case task == nil:
+	case f.class&(isDone|isFailed) != 0:
+		task.done()
+	case answers:
+		task.asks -= min(task.asks, 1)
+	}
+}
+
+// unanswered returns how many results clients have asked for, and have not had.
+func (t *tasks) unanswered() (n int) {
+	for i := range t.list {
+		n += int(t.list[i].asks)
+	}
+	return n
+}
 
 // names returns the tags of the tasks that are not done, as the client wrote them.
 func (t *tasks) names() (names []string) {

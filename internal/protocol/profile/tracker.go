@@ -108,6 +108,7 @@ type Tracker struct {
 	owed             replies
 	marks            replies            // the markers that have no answer yet, nor a receipt
 	items            []item             // what the server has made of those that have one, up to the last that is answered with all before it
+	tasks            tasks              // what was asked of them; only if the program has tasks
 	greeted          [maxEntries]uint16 // messages of each entry of hide
 
 	// What the client has got.
@@ -181,6 +182,10 @@ func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry
 		f = p.fromClient.match(op, payload, 0)
 	}
 	e := Entry{From: t.received, To: t.received, number: t.number, replied: p.counts && f.class&isUnanswered == 0, counted: f.class&(isCounted|isEnd) != 0, marks: f.class&isAnyMarker != 0}
+	if p.tasks {
+		t.tasks.follow(f)
+		e.marks = false
+	}
 	configures := f.class & p.configuration &^ (f.class / (isExcepted(0) / isConfiguration(0)))
 	switch {
 	case f.class&isEnd != 0:
@@ -367,7 +372,7 @@ func (t *Tracker) Unanswered() int {
 	if t.program.Stall != StallAsked {
 		return t.owed.count
 	}
-	n := t.marks.count + len(t.items)
+	n := t.marks.count + len(t.items) + t.tasks.unanswered()
 	if t.endSent {
 		n++
 	}

@@ -24,6 +24,7 @@ type trackerProgram struct {
 	counts    bool  // each message gets a reply, and the tracker counts them
 	results   class // the roles of messages that answer
 	named     bool  // receipts for markers, and answers, have names
+	tasks     bool  // markers ask for results of a task
 	measures  bool  // answers tell up to where audio is answered
 	concludes bool  // the server's clock or count begins anew after each of the client's end messages
 
@@ -41,12 +42,15 @@ type trackerProgram struct {
 func newTrackerProgram(s *spec) *trackerProgram {
 	f := &s.failover
 	p := &trackerProgram{Failover: f, concludes: s.concludes(), settingsStay: s.concludesByLast()}
-	p.fromClient = newMatchSet(maxAssembled, nil, f.clientUses(s)...)
-	var id jsonPath
+	var id, tag jsonPath
+	if p.tasks = f.asksTasks(s); p.tasks {
+		tag, id = s.tag.path, s.tag.toServer()
+	}
+	p.fromClient = newMatchSet(maxAssembled, tag, f.clientUses(s)...)
 	for i := range f.answered {
 		id = slices.Concat(id, f.answered[i].id) // one entry has it
 	}
-	p.named = id != nil
+	p.named = id != nil && !p.tasks
 	p.fromServer = newMatchSet(maxAssembled, id, f.serverUses(s)...)
 	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
 		p.long[op] = p.fromClient.tooLong(op)
