@@ -32,6 +32,7 @@ type Line struct {
 	service string
 	who     identity.Identity // zero for an anonymous client
 	crowd   crowd
+	shares  [2]*share // of the crowd, and of its tenant
 	wait    time.Duration
 
 	carrier  *loop.Conn // the client's connection; nil while the line is parked

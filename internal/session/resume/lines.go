@@ -24,6 +24,7 @@ type Lines struct {
 	byToken map[string]*Line     // guarded by mu
 	parked  list.List            // guarded by mu: of *Line, the one that has waited longest first
 	crowds  map[crowd]*list.List // guarded by mu: the same by crowd; none is empty
+	shares  map[crowd]*share     // guarded by mu: of gathered, by crowd, and by tenant alone
 	closed  bool                 // guarded by mu
 	ending  bool                 // guarded by mu: a line was told to give up, to make room
 	lines   int                  // guarded by mu
@@ -37,6 +38,22 @@ type crowd struct{ tenant, network string }
 
 // whole stands for all crowds of a tenant.
 func (c crowd) whole() crowd { return crowd{c.tenant, "all"} }
+
+// shares returns what a crowd's lines count for.
+func (c crowd) shares() [2]crowd { return [...]crowd{c, c.whole()} }
+
+// share is what the lines of a crowd, or of a tenant, have of gathered.
+type share struct {
+	gathered atomic.Int64
+	lines    int // guarded by Lines.mu
+}
+
+// mayHave reports whether all may have so much of a limit. A tenant has at most as much as it leaves free, and a network as much as it leaves of what
+// its tenant may still have.
+func mayHave[N int | int64](limit, all, tenant, network N) bool {
+	free := limit - all - tenant
+	return free > 0 && (network == 0 || network < free)
+}
 
 // Stats are the counts of all lines since the start.
 type Stats struct {
@@ -52,7 +69,7 @@ type Stats struct {
 func NewLines(shared record.Shared, a *replay.Arena) *Lines {
 	return &Lines{
 		process: shared.Process, arena: a, log: shared.Log,
-		byToken: make(map[string]*Line), crowds: make(map[crowd]*list.List), overOf: make(map[crowd]int),
+		byToken: make(map[string]*Line), crowds: make(map[crowd]*list.List), overOf: make(map[crowd]int), shares: make(map[crowd]*share),
 	}
 }
 
@@ -112,6 +129,13 @@ func (s *Lines) add(token string, l *Line) {
 	defer s.mu.Unlock()
 	s.byToken[token] = l
 	s.lines++
+	for i, c := range l.crowd.shares() {
+		if s.shares[c] == nil {
+			s.shares[c] = new(share)
+		}
+		l.shares[i] = s.shares[c]
+		l.shares[i].lines++
+	}
 }
 
 func (s *Lines) forget(token string) {
@@ -120,8 +144,7 @@ func (s *Lines) forget(token string) {
 	delete(s.byToken, token)
 }
 
-// maxOver is how many lines wait at most whose sessions are over: these have no place at a server that bounds them. A tenant has at most as many
-// of them as it leaves free, and a network as many as it leaves of what its tenant may still have.
+// maxOver is how many lines wait at most whose sessions are over: these have no place at a server that bounds them.
 const maxOver = 4096
 
 // park counts a line among those that wait. It has a place at a server, or its session is over. It returns false if none may wait any more.
@@ -147,13 +170,12 @@ func (s *Lines) park(l *Line, places bool) bool {
 }
 
 func (s *Lines) mayBeOver(c crowd) bool {
-	free := maxOver - s.over - s.overOf[c.whole()]
-	return free > 0 && (s.overOf[c] == 0 || s.overOf[c] < free)
+	return mayHave(maxOver, s.over, s.overOf[c.whole()], s.overOf[c])
 }
 
 func (s *Lines) countOver(l *Line, n int) {
 	s.over += n
-	for _, c := range [...]crowd{l.crowd, l.crowd.whole()} {
+	for _, c := range l.crowd.shares() {
 		if s.overOf[c] += n; s.overOf[c] == 0 {
 			delete(s.overOf, c)
 		}
@@ -212,6 +234,11 @@ func (s *Lines) remove(l *Line) {
 func (s *Lines) drop(l *Line) {
 	if s.byToken[l.token] == l {
 		s.lines--
+		for i, c := range l.crowd.shares() {
+			if l.shares[i].lines--; l.shares[i].lines == 0 {
+				delete(s.shares, c)
+			}
+		}
 	}
 	delete(s.byToken, l.token)
 	delete(s.byToken, l.former)

@@ -51,7 +51,7 @@ func putBuffer(b *[]byte) {
 func (l *Line) reset() {
 	r := &l.received
 	putBuffer(r.rest)
-	l.lines.gather(r, 0)
+	l.gather(0)
 	r.rest, r.follower, r.walked, r.begin, r.within, r.streams = nil, frame.Follower{}, 0, 0, false, false
 }
 
@@ -72,18 +72,21 @@ func (r *received) keep(buffer *[]byte, data []byte, without int) {
 	r.rest = buffer
 }
 
-// gather counts n bytes of a message that waits for its end. It returns false if there is no room for them.
-func (s *Lines) gather(r *received, n int) bool {
+// gather counts n bytes of a message that waits for its end. It returns false if there is no room for them, or too little for all crowds.
+func (l *Line) gather(n int) bool {
+	r := &l.received
 	more := max(0, n-uncounted) - r.counted
 	if more == 0 {
 		return true
 	}
-	if all := s.gathered.Add(int64(more)); more > 0 && (n > maxWhole || all > maxGathered) {
-		s.gathered.Add(-int64(r.counted + more))
-		r.counted = 0
+	add := func(n int) (all, tenant, network int64) {
+		r.counted += n
+		return l.lines.gathered.Add(int64(n)), l.shares[1].gathered.Add(int64(n)), l.shares[0].gathered.Add(int64(n))
+	}
+	if all, tenant, network := add(more); more > 0 && (n > maxWhole || !mayHave(maxGathered, all, tenant, network)) {
+		add(-r.counted)
 		return false
 	}
-	r.counted += more
 	return true
 }
 
@@ -176,7 +179,7 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 			whole = pos
 		}
 	}
-	if !l.lines.gather(r, len(data)-whole) && r.within {
+	if !l.gather(len(data)-whole) && r.within {
 		r.streams, whole = true, pos
 	}
 	r.walked, r.begin = pos-whole, r.begin-whole
