@@ -293,6 +293,25 @@ func TestRealtimeSTTTurns(t *testing.T) {
 	}
 }
 
+// vLLM refuses commits until it knows the model.
+func TestVLLMRefusedCommit(t *testing.T) {
+	k := track(t, "profiles: {p: {from: vllm-realtime}}")
+	k.Begin(Leg{})
+	const commit, final = `{"type":"input_audio_buffer.commit"}`, `{"type":"input_audio_buffer.commit","final":true}`
+	for _, message := range []string{commit, final} {
+		k.client(frame.Text, message)
+		k.same(`{"type":"error","error":"Model not validated.","code":"model_not_validated"}`)
+	}
+	k.client(frame.Text, `{"type":"session.update","model":"m"}`)
+	for _, message := range []string{commit, `{"type":"input_audio_buffer.append","audio":"aaaa"}`, final} {
+		k.client(frame.Text, message)
+	}
+	k.same(`{"type":"transcription.done","text":"one"}`)
+	if k.answeredTo(3); k.Whole() != "" {
+		t.Error(k.Whole())
+	}
+}
+
 // sglang refuses a commit without audio, and answers commits in their order.
 func TestSGLangFacts(t *testing.T) {
 	k := track(t, "profiles: {p: {from: sglang-realtime}}")
