@@ -134,10 +134,10 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	var draft services.Draft
 	replay := int64(0)
 	if snapshot != nil {
-		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
+		content := snapshot.Content()
+		if err := app.CheckHealthPath(loaded.HealthPath, content.Services); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		content := snapshot.Content()
 		warnOfAuth(cmd, &loaded.Settings, &content)
 		warnOfLimits(cmd, &loaded.Settings, &content)
 		if draft, err = services.NewDraft(snapshot); err != nil {
