@@ -144,7 +144,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
 		calibrated, missing := draft.CalibratedWarnings(time.Now())
-		for _, text := range slices.Concat(draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), calibrated, draft.CanaryWarnings(), snapshot.TenantWarnings(), snapshot.OriginWarnings(), services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
+		for _, text := range slices.Concat(draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), calibrated, draft.CanaryWarnings(), snapshot.TenantWarnings(), services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
 		if len(missing) > 0 {
