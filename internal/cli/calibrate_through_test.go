@@ -43,18 +43,7 @@ func TestCalibrateThrough(t *testing.T) {
 
 	var died atomic.Bool         // gpu-2
 	s.playing(func() api.Stats { // of a proxy that does what the configuration says at once
-		store, err := stores.Open(s.database, config.Options{ReadOnly: true})
-		if err != nil {
-			t.Error(err)
-			return api.Stats{}
-		}
-		defer store.Close()
-		snapshot, err := store.Load(context.Background())
-		if err != nil {
-			t.Error(err)
-			return api.Stats{}
-		}
-		content := snapshot.Content()
+		content := s.present(t)
 		other.Usable = !died.Load()
 		return backends(leased("gpu-1", content.Backends["gpu-1"].State, 0), other)
 	})
@@ -123,6 +112,22 @@ func TestCalibrateThroughRefuses(t *testing.T) {
 	}
 }
 
+// present returns what the configuration says.
+func (s *stage) present(t *testing.T) config.Content {
+	store, err := stores.Open(s.database, config.Options{ReadOnly: true})
+	if err != nil {
+		t.Error(err)
+		return config.NewContent()
+	}
+	defer store.Close()
+	snapshot, err := store.Load(context.Background())
+	if err != nil {
+		t.Error(err)
+		return config.NewContent()
+	}
+	return snapshot.Content()
+}
+
 // What keeps the sessions from the server because of the proxy's own limits is no result.
 func TestCalibrateThroughProxyLimits(t *testing.T) {
 	s := onProxy(t, open)
@@ -148,18 +153,7 @@ func TestCalibrateThroughProxyLimits(t *testing.T) {
 		other, asked := leased("gpu-2", "enabled", 0), uint64(0)
 		other.Service = "stt"
 		s.playing(func() api.Stats {
-			store, err := stores.Open(s.database, config.Options{ReadOnly: true})
-			if err != nil {
-				t.Error(err)
-				return api.Stats{}
-			}
-			defer store.Close()
-			snapshot, err := store.Load(context.Background())
-			if err != nil {
-				t.Error(err)
-				return api.Stats{}
-			}
-			content := snapshot.Content()
+			content := s.present(t)
 			now := backends(leased("gpu-1", content.Backends["gpu-1"].State, 0), other)
 			if content.Backends["gpu-1"].Service != "stt" {
 				asked++
