@@ -17,7 +17,7 @@ import (
 
 // apply puts a snapshot in force. Services then calls warnOfNeeds.
 func (p *Proxy) apply(snapshot *config.Snapshot) error {
-	if err := CheckHealthPath(p.settings.HealthPath, snapshot); err != nil {
+	if err := CheckHealthPath(p.settings.HealthPath, snapshot.Content().Services); err != nil {
 		return err
 	}
 	err := p.services.Apply(snapshot)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -96,10 +97,10 @@ func ReadyWarnings(required []string, snapshot *config.Snapshot) (warnings []str
 
 // CheckHealthPath returns, as [config.Problems], which services have the health path as theirs, whose clients would only be told that
 // the proxy is ready; nil for none. An empty path is none.
-func CheckHealthPath(path string, snapshot *config.Snapshot) error {
+func CheckHealthPath(path string, services map[string]config.Service) error {
 	var problems config.Problems
-	for name, service := range snapshot.Services() {
-		if path != "" && service.Path == path {
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		if path != "" && services[name].Path == path {
 			problems = append(problems, config.Problem{
 				Kind: config.KindService, Name: name, Field: "path", Text: fmt.Sprintf("the setting health-path already uses %q: choose another path for one of them", path),
 			})
@@ -109,4 +110,18 @@ func CheckHealthPath(path string, snapshot *config.Snapshot) error {
 		return problems
 	}
 	return nil
+}
+
+// refuse returns what this proxy could not put in force of a change that is valid elsewhere, as [CheckHealthPath].
+func (p *Proxy) refuse(c config.Change) error {
+	services := make(map[string]config.Service)
+	if c.Content != nil {
+		services = c.Content.Services
+	}
+	for _, m := range c.Mutations {
+		if m.Kind == config.KindService {
+			services[m.Name] = config.Service{Path: m.Values["path"]}
+		}
+	}
+	return CheckHealthPath(p.settings.HealthPath, services)
 }

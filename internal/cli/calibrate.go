@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,7 +178,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) (err error) {
 		return err
 	}
 	if c.through == "" {
-		return c.calibrate(cmd, url, url, func() error { return nil })
+		return c.calibrate(cmd, url, url, nil)
 	}
 	return c.from.use(cmd, false, func(t *target) (err error) {
 		p, err := newThrough(cmd, t, c.through, c.profile, c.search.Most)
@@ -194,12 +195,12 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) (err error) {
 		if err != nil {
 			return err
 		}
-		return c.calibrate(cmd, url, own, p.served)
+		return c.calibrate(cmd, url, own, p)
 	})
 }
 
-// calibrate calibrates the server at a URL, which is that of the argument or stands for it. An error of mayContinue after a step ends it.
-func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, mayContinue func() error) error {
+// calibrate calibrates the server at a URL, which is that of the argument or stands for it; via the proxy, unless p is nil.
+func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, p *through) error {
 	server, err := c.prepare(cmd, at)
 	if err != nil {
 		return err
@@ -223,11 +224,19 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, mayContin
 	}
 	report := &calibrate.Report{URL: url, Profile: c.profile, Model: c.model, At: time.Now().UTC(), Limits: c.search.Limits}
 	if err := c.meet(ctx, server); err != nil {
-		return err
+		return cmp.Or(p.limited(ctx, 1), err)
 	}
 	began := newCalibration(c, url, server)
 	report.Steps = began.load(messages)
-	search := calibrate.Search{Options: c.search, Measure: server.Measure, Begins: c.begins(messages), Taken: c.taken(messages, began, mayContinue)}
+	measure := func(ctx context.Context, n int, length time.Duration) (calibrate.Measured, error) {
+		m, err := server.Measure(ctx, n, length)
+		limited := p.limited(ctx, n) // also where the step holds, so that the next one is not judged by it
+		if verdict, _ := c.search.Limits.Judge(n, m); err != nil || verdict != calibrate.Holds {
+			err = cmp.Or(limited, err)
+		}
+		return m, err
+	}
+	search := calibrate.Search{Options: c.search, Measure: measure, Begins: c.begins(messages), Taken: c.taken(messages, began, p)}
 	if len(report.Steps) == 0 {
 		fmt.Fprintln(messages, c.estimates())
 	}
@@ -300,7 +309,7 @@ func (c *calibrateFlags) begins(messages io.Writer) func(int, calibrate.Plan, ti
 }
 
 // taken returns what says how a step went, and keeps it.
-func (c *calibrateFlags) taken(messages io.Writer, began *calibration, mayContinue func() error) func([]calibrate.Step) error {
+func (c *calibrateFlags) taken(messages io.Writer, began *calibration, p *through) func([]calibrate.Step) error {
 	return func(steps []calibrate.Step) error {
 		step := steps[len(steps)-1]
 		why := ""
@@ -309,7 +318,7 @@ func (c *calibrateFlags) taken(messages io.Writer, began *calibration, mayContin
 		}
 		fmt.Fprintf(messages, "  %s%s (lag p95 %s)\n", step.Verdict, why, shortly(step.Measured.Lag))
 		began.keep(messages, steps)
-		return mayContinue()
+		return p.served()
 	}
 }
 

@@ -29,6 +29,8 @@ type through struct {
 	most    int
 	path    string
 
+	reached map[string]uint64 // how often clients had reached each limit of the process when limited was called last; nil before
+
 	target *target
 	to     io.Writer // gets what is changed
 	cmd    *cobra.Command
@@ -70,8 +72,45 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 	return p, p.served()
 }
 
+// limited returns an error that names a limit of the proxy that was met since the last call, or keeps so many streams from the server: it would pass for
+// the server's. nil if there is none, or no proxy.
+func (p *through) limited(ctx context.Context, streams int) error {
+	if p == nil {
+		return nil
+	}
+	var now api.Stats
+	if err := p.target.proxy.API().Get(ctx, api.StatsPath, nil, &now); err != nil {
+		return err
+	}
+	var err error
+	before := p.reached
+	p.reached = make(map[string]uint64)
+	for _, limit := range now.Limits.Totals { // the calibration's own service has none, and its sessions no tenant
+		if limit.Scope != "process" {
+			continue
+		}
+		p.reached[limit.Limit] = limit.Count
+		if before != nil && limit.Count > before[limit.Limit] {
+			err = fmt.Errorf("--through: what the server takes does not show, since clients reached the proxy's total-%s: raise it meanwhile", limit.Limit)
+		}
+	}
+	for i := range now.Backends {
+		b := &now.Backends[i]
+		if most := b.MostConnections(); err == nil && b.Name == p.backend && most < min(streams, b.Ceiling) {
+			err = fmt.Errorf("--through: what the server takes does not show, since the proxy may have only %d of its %d connections, and other proxies have the rest: drain them meanwhile, or calibrate the server directly", most, b.Cap)
+		}
+	}
+	if err == nil && len(now.Shortages) > 0 {
+		err = fmt.Errorf("--through: what the server takes does not show, since the proxy lacks resources: %s", now.Shortages[0])
+	}
+	return err
+}
+
 // served returns an error unless the clients of the backend's service have another backend.
 func (p *through) served() error {
+	if p == nil {
+		return nil
+	}
 	var now api.Stats
 	if err := p.target.proxy.API().Get(p.cmd.Context(), api.StatsPath, nil, &now); err != nil {
 		return err
@@ -134,7 +173,7 @@ func (p *through) take(argument string) (address string, err error) {
 	if err := w.inForce(p.cmd.Context()); err != nil {
 		return "", err
 	}
-	return address, nil
+	return address, p.limited(p.cmd.Context(), 0)
 }
 
 // seenByServers are the fields of a service that decide what its servers get of a client's session.

@@ -43,18 +43,7 @@ func TestCalibrateThrough(t *testing.T) {
 
 	var died atomic.Bool         // gpu-2
 	s.playing(func() api.Stats { // of a proxy that does what the configuration says at once
-		store, err := stores.Open(s.database, config.Options{ReadOnly: true})
-		if err != nil {
-			t.Error(err)
-			return api.Stats{}
-		}
-		defer store.Close()
-		snapshot, err := store.Load(context.Background())
-		if err != nil {
-			t.Error(err)
-			return api.Stats{}
-		}
-		content := snapshot.Content()
+		content := s.present(t)
 		other.Usable = !died.Load()
 		return backends(leased("gpu-1", content.Backends["gpu-1"].State, 0), other)
 	})
@@ -120,6 +109,62 @@ func TestCalibrateThroughRefuses(t *testing.T) {
 	}
 	if after := s.must("config export"); after != before {
 		t.Errorf("%s\nwant\n%s", after, before)
+	}
+}
+
+// present returns what the configuration says.
+func (s *stage) present(t *testing.T) config.Content {
+	store, err := stores.Open(s.database, config.Options{ReadOnly: true})
+	if err != nil {
+		t.Error(err)
+		return config.NewContent()
+	}
+	defer store.Close()
+	snapshot, err := store.Load(context.Background())
+	if err != nil {
+		t.Error(err)
+		return config.NewContent()
+	}
+	return snapshot.Content()
+}
+
+// What keeps the sessions from the server because of the proxy's own limits is no result.
+func TestCalibrateThroughProxyLimits(t *testing.T) {
+	s := onProxy(t, open)
+	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8", "backend add gpu-2 ws://10.0.0.6:1 --connections 8")
+	for _, c := range []struct {
+		says string
+		met  func(now *api.Stats, asked uint64)
+	}{
+		{"clients reached the proxy's total-session-limit: raise it meanwhile: the same command continues after step 1", func(now *api.Stats, asked uint64) {
+			now.Limits.Totals = []api.LimitTotal{{Limit: "session-limit", Scope: "process", Count: asked}, {Limit: "session-rate", Scope: "service", Count: 7}}
+		}},
+		{"the proxy may have only 1 of its 1024 connections", func(now *api.Stats, _ uint64) {
+			now.Backends[0].Places, now.Backends[0].Ceiling, now.Backends[0].Cap, now.Backends[0].Limit = new(api.Places), 1024, 1024, 1
+		}},
+		{"lacks resources: no descriptor", func(now *api.Stats, _ uint64) { now.Shortages = []string{"no descriptor"} }},
+		{"", func(now *api.Stats, _ uint64) { // they were reached before, and the server said that it is full
+			now.Limits.Totals = []api.LimitTotal{{Limit: "session-limit", Scope: "process", Count: 7}}
+			now.Backends[0].Places, now.Backends[0].Ceiling, now.Backends[0].Cap, now.Backends[0].Limit = new(api.Places), 1, 1024, 1
+		}},
+	} {
+		t.Setenv("STATE_DIRECTORY", t.TempDir())
+		face := simulated(t, sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{Full: 1}})
+		other, asked := leased("gpu-2", "enabled", 0), uint64(0)
+		other.Service = "stt"
+		s.playing(func() api.Stats {
+			content := s.present(t)
+			now := backends(leased("gpu-1", content.Backends["gpu-1"].State, 0), other)
+			if content.Backends["gpu-1"].Service != "stt" {
+				asked++
+				c.met(&now, asked)
+			}
+			return now
+		})
+		status, out, messages := s.run("calibrate", face, "--through", "gpu-1", "--audio", shortSpeech(t), "--session", "1s", "--soak", "1s", "--lag-p95", "5s", "--same-text", "0")
+		if (status == 0) != (c.says == "") || !strings.Contains(messages, c.says) || strings.Contains(out, "backend set") != (c.says == "") {
+			t.Errorf("want %q: status %d, %s\n%s", c.says, status, messages, out)
+		}
 	}
 }
 

@@ -134,17 +134,17 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	var draft services.Draft
 	replay := int64(0)
 	if snapshot != nil {
-		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
+		content := snapshot.Content()
+		if err := app.CheckHealthPath(loaded.HealthPath, content.Services); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		content := snapshot.Content()
 		warnOfAuth(cmd, &loaded.Settings, &content)
 		warnOfLimits(cmd, &loaded.Settings, &content)
 		if draft, err = services.NewDraft(snapshot); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
 		calibrated, missing := draft.CalibratedWarnings(time.Now())
-		for _, text := range slices.Concat(draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), calibrated, draft.CanaryWarnings(), snapshot.TenantWarnings(), snapshot.OriginWarnings(), services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
+		for _, text := range slices.Concat(draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), calibrated, draft.CanaryWarnings(), snapshot.TenantWarnings(), services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
 		if len(missing) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // authWarnings returns what is likely to be wrong, or unsafe, about how clients are authenticated.
@@ -44,7 +45,7 @@ func authWarnings(s *settings.Settings, content *config.Content, now time.Time) 
 	if len(with) > 0 && s.FailedAuthRate.Unlimited() {
 		warn("failed-auth-rate is 0: clients may guess credentials of %s as fast as they like", some(with))
 	}
-	return append(warnings, keyWarnings(content, now)...)
+	return slices.Concat(warnings, content.OriginWarnings(asksForCertificates(s)), keyWarnings(content, now))
 }
 
 // sourceWarnings returns what is unsafe about where a service takes credentials from, and passes them to.
@@ -121,8 +122,9 @@ func beyondThisMachine(addresses []string) (open []string) {
 
 // forAnybody returns the addresses for clients that speak TLS which other machines can reach without a certificate.
 func forAnybody(s *settings.Settings) []string {
+	secured := s.Secured()
 	return slices.DeleteFunc(beyondThisMachine(s.TLSListen), func(address string) bool {
-		return slices.Contains(s.TLSClientAuth, "required") || slices.Contains(s.TLSClientAuth, address+"=required")
+		return secured[slices.Index(s.TLSListen, address)].ClientAuth == secure.RequiredClientCertificate
 	})
 }
 

@@ -29,15 +29,21 @@ func TestAuthWarnings(t *testing.T) {
 			"clients of stt send their credentials unencrypted to :8080: use tls-listen",
 		},
 		{"plain listener, certificates only", func(s *settings.Settings, _ *config.Content, v *config.Service) {
-			s.Listen, v.Auth, s.TLSClientAuth = []string{":8080"}, []string{"certificate"}, []string{"optional"}
+			s.Listen, v.Auth, s.TLSClientAuth, v.AllowOrigin = []string{":8080"}, []string{"certificate"}, []string{"optional"}, []string{"*"}
 		}, ""},
 		{
 			"no authentication", func(_ *settings.Settings, _ *config.Content, v *config.Service) { v.Auth = []string{"none"} },
 			"any client that reaches 0.0.0.0:443 may use stt: set auth",
 		},
 		{"no authentication, but certificates", func(s *settings.Settings, _ *config.Content, v *config.Service) {
-			v.Auth, s.TLSClientAuth = nil, []string{"0.0.0.0:443=required"}
+			v.Auth, s.TLSClientAuth, v.AllowOrigin = nil, []string{"0.0.0.0:443=required"}, []string{"*"}
 		}, ""},
+		{
+			"no authentication, but certificates, also of browsers", func(s *settings.Settings, _ *config.Content, v *config.Service) {
+				v.Auth, s.TLSClientCA = nil, []string{"ca.pem"}
+			},
+			"the service stt takes client certificates, which browsers send for the pages of any site",
+		},
 		{
 			"no key", func(_ *settings.Settings, c *config.Content, _ *config.Service) { clear(c.Keys) },
 			"accepts clients with an API key only, and no key is good for it",

@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 const (
@@ -110,7 +111,5 @@ func keySetWarning(location string) string {
 
 // asksForCertificates reports whether a listener asks clients for a certificate.
 func asksForCertificates(s *settings.Settings) bool {
-	return len(s.TLSListen) > 0 && slices.ContainsFunc(s.TLSClientAuth, func(text string) bool {
-		return strings.HasSuffix(text, "optional") || strings.HasSuffix(text, "required")
-	})
+	return slices.ContainsFunc(s.Secured(), func(l secure.ListenerSettings) bool { return l.ClientAuth != secure.NoClientCertificate })
 }

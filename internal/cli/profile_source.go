@@ -29,7 +29,7 @@ func (s *profileSources) add(cmd *cobra.Command) {
 func (s *profileSources) load(cmd *cobra.Command, messages io.Writer) ([]*profile.Profile, map[string]config.Profile, error) {
 	all, err := app.Profiles(s.files)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, invalidError(fmt.Errorf("--profile-file: %w", err))
 	}
 	stored, err := s.stored(cmd, messages)
 	if err != nil || stored == nil {

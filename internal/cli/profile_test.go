@@ -94,9 +94,9 @@ func TestProfileErrors(t *testing.T) {
 		{[]string{"ls", "x"}, 2, "takes no arguments"},
 		{[]string{"lst"}, 2, `unknown command "lst"`},
 		{[]string{"lst", "--admin", "a:1"}, 2, `unknown command "lst" for "wsbouncer profile"`},
-		{[]string{"ls", "--profile-file", "none.yaml"}, 1, "none.yaml: no such file"},
-		{[]string{"ls", "--profile-file", bad}, 1, bad + `:2:19: unknown key "rest": did you mean "reset"?`},
-		{[]string{"ls", "--profile-file", twice, "--profile-file", twice}, 1, `the profile "b" is in ` + twice + " too"},
+		{[]string{"ls", "--profile-file", "none.yaml"}, 2, "--profile-file: open none.yaml: no such file"},
+		{[]string{"ls", "--profile-file", bad}, 2, bad + `:2:19: unknown key "rest": did you mean "reset"?`},
+		{[]string{"ls", "--profile-file", twice, "--profile-file", twice}, 2, `the profile "b" is in ` + twice + " too"},
 	} {
 		status, out, messages := profileCommand(c.args...)
 		if status != c.status || out != "" || !strings.Contains(messages, c.text) {

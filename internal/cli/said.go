@@ -76,5 +76,5 @@ func (s *said) explain(err error, p *profile.Profile, what string) error {
 	case errors.Is(err, speaker.ErrModel):
 		return usageError(fmt.Errorf("--model: clients of the profile %s name no model: leave it out", p.Name))
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return invalidError(fmt.Errorf("%s: %w", what, err))
 }

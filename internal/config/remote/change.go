@@ -19,6 +19,9 @@ import (
 // change applies a change, or returns what it would change.
 func (h *handler) change(r *http.Request) (any, error) {
 	c, dry, err := h.read(r)
+	if err == nil && h.refuse != nil {
+		err = h.refuse(c)
+	}
 	if err != nil {
 		if problems := config.Problems(nil); errors.As(err, &problems) { // anything else is not understood, and no change
 			h.tell(r, c, "", err)

@@ -19,6 +19,8 @@ type HandlerOptions struct {
 	InForce func() InForce
 	// Profiles checks the profiles in dry runs, as the store does in changes; nil for no check.
 	Profiles config.ProfileCheck
+	// Refuse returns as [config.Problems] why a change may not be stored although the store allows it; nil if unused.
+	Refuse func(config.Change) error
 	// Changed is told of each change that was asked for: the version after it, or why it failed. nil if unused.
 	Changed func(r *http.Request, c config.Change, version string, err error)
 	// Hides reports whether the caller may not see secrets, such as headers' values; nil if all callers may.
@@ -38,7 +40,7 @@ const (
 // context ends or the store is closed; the caller that shuts the server down must first do one of the two. The server limits how long a
 // request may take to arrive ([http.Server.ReadTimeout]). Its WriteTimeout must be longer than a minute, since requests may wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
-	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, changed: o.Changed, hides: o.Hides, waiting: make(chan struct{}, maxWaiting)}
+	h := &handler{store: store, check: o.Profiles, refuse: o.Refuse, inForce: o.InForce, changed: o.Changed, hides: o.Hides, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
@@ -92,6 +94,7 @@ func inBounds(serve func(*http.Request) (any, error)) func(*http.Request) (any, 
 type handler struct {
 	store   config.Store
 	check   config.ProfileCheck
+	refuse  func(config.Change) error
 	inForce func() InForce // nil if there is none to show
 	changed func(*http.Request, config.Change, string, error)
 	hides   func(*http.Request) bool

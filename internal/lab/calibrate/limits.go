@@ -60,8 +60,8 @@ const (
 	Unclear Verdict = "unclear" // noise hides it
 )
 
-// judge returns the verdict about a step with so many streams, and its reason.
-func (l *Limits) judge(streams int, m Measured) (Verdict, string) {
+// Judge returns the verdict about a step with so many streams, and its reason.
+func (l *Limits) Judge(streams int, m Measured) (Verdict, string) {
 	switch {
 	case m.Sessions == 0:
 		return Unclear, "no session has ended"

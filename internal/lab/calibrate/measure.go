@@ -87,7 +87,7 @@ func (s *Server) Measure(ctx context.Context, n int, length time.Duration) (Meas
 	}
 	m := measured(r)
 	m.Length = Longest(s.Streams.Recordings)
-	if verdict, _ := s.Limits.judge(n, m); verdict == Fails {
+	if verdict, _ := s.Limits.Judge(n, m); verdict == Fails {
 		err = s.recover(ctx)
 	}
 	return m, err

@@ -56,7 +56,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%d streams: %+v, %v", streams, m, err)
 		}
 		slopes = append(slopes, m.Slope)
-		if verdict, why := s.Limits.judge(streams, m); streams > 3 && verdict != Fails {
+		if verdict, why := s.Limits.Judge(streams, m); streams > 3 && verdict != Fails {
 			t.Errorf("%d streams: %s: %s", streams, verdict, why)
 		}
 	}

@@ -230,7 +230,7 @@ func (s *Search) Run(ctx context.Context, steps []Step) (Outcome, []Step, error)
 			return Outcome{}, steps, err
 		}
 		step := Step{Plan: plan, Measured: m}
-		step.Verdict, step.Why = s.Options.Limits.judge(plan.Streams, m)
+		step.Verdict, step.Why = s.Options.Limits.Judge(plan.Streams, m)
 		steps = append(steps, step)
 		state.take(step)
 		if err := s.Taken(steps); err != nil {

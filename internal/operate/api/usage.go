@@ -40,7 +40,7 @@ type UsageReport struct {
 	From time.Time  `json:"from"`
 	To   time.Time  `json:"to"`
 	Rows []UsageRow `json:"rows"`
-	// Problem is why what clients use is not written to disk or not booked now; empty if it is.
+	// Problem is why what clients use is not written to disk or not booked now, or was dropped from memory; empty if it is.
 	Problem string `json:"problem,omitempty"`
 }
 

@@ -1,11 +1,12 @@
 // Package metrics exposes the proxy's statistics to Prometheus. It counts nothing itself: each scrape takes one snapshot, and
-// all numbers of the scrape come from it.
+// all numbers of the scrape come from it. Only tenants' counters remember the last scrape, so that they never fall.
 //
 // docs/reference/metrics.md describes the metrics; a test compares it with the code.
 package metrics
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,7 +18,7 @@ import (
 const prefix = "wsbouncer_"
 
 // New returns a collector of the statistics that source returns. The collector calls source once for each scrape, from any
-// goroutine.
+// goroutine, and never twice at the same time.
 func New(source func() Snapshot) prometheus.Collector {
 	return &collector{source: source, families: families()}
 }
@@ -52,6 +53,8 @@ func Names() map[string]bool {
 type collector struct {
 	source   func() Snapshot // static
 	families []family        // static
+
+	mu sync.Mutex // held during a scrape, so that scrapes have the order of their snapshots
 }
 
 // Describe implements [prometheus.Collector].
@@ -63,6 +66,8 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	s, shared := c.source(), make(pairs)
 	for i := range c.families {
 		c.families[i].collect(&s, shared, metrics)

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	_ "embed"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +220,49 @@ func TestOddNames(t *testing.T) {
 		"wsbouncer_service_info")
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Counters of tenants never fall, and count nothing twice, when one of them gets or loses its own series or a service is removed.
+func TestTenantsOnlyGrow(t *testing.T) {
+	var s Snapshot
+	collector := New(func() Snapshot { return s })
+	for _, c := range []struct {
+		what      string
+		now, want map[string]uint64 // sessions
+	}{
+		{"at first", map[string]uint64{"zeta": 1, "other": 100}, map[string]uint64{"zeta": 1, "other": 100}},
+		{"acme is added, and three sessions of the others began", map[string]uint64{"acme": 72, "zeta": 1, "other": 31}, map[string]uint64{"acme": 72, "zeta": 1, "other": 103}},
+		{"all go on", map[string]uint64{"acme": 75, "zeta": 2, "other": 33}, map[string]uint64{"acme": 75, "zeta": 2, "other": 105}},
+		{"acme is removed, and one session of it began", map[string]uint64{"zeta": 3, "other": 109}, map[string]uint64{"zeta": 3, "other": 106}},
+		{"a service is removed", map[string]uint64{"zeta": 1, "other": 5}, map[string]uint64{"zeta": 3, "other": 106}},
+		{"all go on again", map[string]uint64{"zeta": 3, "other": 6}, map[string]uint64{"zeta": 5, "other": 107}},
+	} {
+		s.Tenants = nil
+		for name, n := range c.now {
+			if name == "other" {
+				s.OtherTenants.Totals.Sessions = n
+			} else {
+				s.Tenants = append(s.Tenants, api.Tenant{Name: name, Totals: api.TenantTotals{Sessions: n}})
+			}
+		}
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(collector)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]uint64)
+		for _, f := range families {
+			for _, m := range f.Metric {
+				if f.GetName() == "wsbouncer_tenant_sessions_total" {
+					got[m.Label[0].GetValue()] = uint64(m.Counter.GetValue())
+				}
+			}
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
 	}
 }
 

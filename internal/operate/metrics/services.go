@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"strings"
+
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -103,21 +105,66 @@ func ofTenants() []family {
 			func(t *api.Tenant, put put) { put(t.Share) }),
 		tenant.gauge("tenant_waiting", "Clients of the tenant that wait now.",
 			func(t *api.Tenant, put put) { put(float64(t.Waiting)) }),
-		tenant.counter("tenant_sessions_total", "Connections leased to the tenant's clients.",
-			func(t *api.Tenant, put put) { put(float64(t.Totals.Sessions)) }),
-		tenant.counter("tenant_queued_total", "Clients of the tenant that joined a queue.",
-			func(t *api.Tenant, put put) { put(float64(t.Totals.Queued)) }),
-		tenant.counter("tenant_refused_total",
+		growing(tenant.counter("tenant_sessions_total", "Connections leased to the tenant's clients.",
+			func(t *api.Tenant, put put) { put(float64(t.Totals.Sessions)) })),
+		growing(tenant.counter("tenant_queued_total", "Clients of the tenant that joined a queue.",
+			func(t *api.Tenant, put put) { put(float64(t.Totals.Queued)) })),
+		growing(tenant.counter("tenant_refused_total",
 			"Clients of the tenant without a connection: timed_out, full (queue), evicted (by another tenant) or limited (by the tenant's limits).",
 			func(t *api.Tenant, put put) {
 				put(float64(t.Totals.TimedOut), "timed_out")
 				put(float64(t.Totals.Full), "full")
 				put(float64(t.Totals.Evicted), "evicted")
 				put(float64(t.Totals.Limited), "limited")
-			}, "reason"),
-		tenant.counter("tenant_audio_seconds_total", "Audio of known duration of the tenant's clients.",
-			func(t *api.Tenant, put put) { putAudio(&t.Used, put) }, "direction"),
+			}, "reason")),
+		growing(tenant.counter("tenant_audio_seconds_total", "Audio of known duration of the tenant's clients.",
+			func(t *api.Tenant, put put) { putAudio(&t.Used, put) }, "direction")),
 	}
+}
+
+// growing has a counter of tenants never fall: not that of the others when one of them gets its own series, and none when a service is removed with what it
+// has counted. Nor do the others get what a tenant that loses its series had counted before. Reads must not overlap.
+func growing(f family) family {
+	read := f.read
+	type count struct {
+		labels     []string
+		raw, shown float64
+	}
+	var last map[string]count
+	f.read = func(s *Snapshot, put put) {
+		var all []count
+		known := make(map[string]bool)
+		key := func(labels []string) string { return strings.Join(labels, "\xff") }
+		moved := make(map[string]float64) // to the others, by the key of their series
+		others := func(labels []string) string { return key(append([]string{otherTenant}, labels[1:]...)) }
+		read(s, func(value float64, labels ...string) {
+			all = append(all, count{labels, value, value})
+			known[key(labels)] = true
+			if _, ok := last[key(labels)]; !ok {
+				moved[others(labels)] -= value
+			}
+		})
+		for key, c := range last {
+			if !known[key] {
+				moved[others(c.labels)] += c.raw
+			}
+		}
+		now := make(map[string]count, len(all))
+		for _, c := range all {
+			key := key(c.labels)
+			if before, ok := last[key]; ok {
+				grown := c.raw - before.raw
+				if c.labels[0] == otherTenant {
+					grown -= moved[key]
+				}
+				c.shown = before.shown + max(0, grown)
+			}
+			now[key] = c
+			put(c.shown, c.labels...)
+		}
+		last = now
+	}
+	return f
 }
 
 // labelledTenants returns the configured tenants, and the others as one.

@@ -38,6 +38,9 @@ const (
 	perBooking = 200
 )
 
+// errMemoryOnly is why a ledger without a folder and a database drops hours.
+var errMemoryOnly = fmt.Errorf("without a state-directory or a database, only the last %d hours with sessions are kept, in memory", maxHours)
+
 // Ledger keeps what clients have used. Any goroutine may use it.
 type Ledger struct {
 	// Static.
@@ -57,6 +60,7 @@ type Ledger struct {
 	tallies   map[Of]*tally // guarded by mu
 	unwritten error         // guarded by mu: why the files cannot be written
 	unbooked  error         // guarded by mu: why the rows cannot be booked
+	dropped   error         // guarded by mu: why the oldest hours were dropped from memory
 	scanned   string        // owned by the goroutine that books: the hour in which the files were looked through
 }
 
@@ -154,7 +158,10 @@ func (l *Ledger) present(hour string) *count {
 	if l.hour != nil {
 		l.past = append(l.past, l.hour)
 		if len(l.past) > maxHours { // the files have it, if there are any
-			if l.past[0].unwritten {
+			switch {
+			case l.o.Folder == "" && l.o.Store == nil:
+				l.note(&l.dropped, errMemoryOnly, "the oldest usage is dropped", "")
+			case l.past[0].unwritten:
 				l.o.Log.Warn("usage is lost: it can neither be written nor booked", "hour", l.past[0].hour)
 			}
 			l.past = l.past[1:]
@@ -265,7 +272,7 @@ func (l *Ledger) Problem() error {
 	case l.unbooked != nil:
 		return fmt.Errorf("it is not booked in the database: %w", l.unbooked)
 	}
-	return nil
+	return l.dropped
 }
 
 // book books the rows that have changed, and, once an hour, those in files of other processes or of hours that are no longer in memory.

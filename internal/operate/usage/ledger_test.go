@@ -188,6 +188,32 @@ func TestFilesOnly(t *testing.T) {
 	}
 }
 
+// Without a state directory and a database, memory keeps the last hours, and that is said once, when it is so.
+func TestMemoryOnly(t *testing.T) {
+	w := &world{t: t, now: start}
+	l := w.ledger("", nil)
+	var said strings.Builder
+	l.o.Log = slog.New(slog.NewTextHandler(&said, nil))
+	for hour := range maxHours + 4 {
+		if hour == maxHours {
+			if err := l.Problem(); err != nil || said.Len() > 0 {
+				t.Errorf("before any is dropped: %v, %s", err, &said)
+			}
+		}
+		l.Add(Scope{Service: "stt"}, audio(1))
+		l.count()
+		l.write()
+		l.book(t.Context())
+		w.now = w.now.Add(time.Hour)
+	}
+	if err := l.Problem(); !errors.Is(err, errMemoryOnly) || strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), "only the last 48 hours with sessions") {
+		t.Errorf("%v, %s", err, &said)
+	}
+	if got := total(t, l); got.Sessions != maxHours+1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A full disk keeps usage in memory, a database that is away keeps it on disk, and both are said once.
 func TestProblem(t *testing.T) {
 	w := &world{t: t, now: start, full: true}

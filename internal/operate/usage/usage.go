@@ -50,7 +50,7 @@ const (
 	maxScopes = 4096
 	// Others is the tenant and key of all scopes that are too many.
 	Others = "(others)"
-	// maxHours is how many hours are kept in memory that could neither be written nor booked.
+	// maxHours is how many past hours are kept in memory that could neither be written nor booked.
 	maxHours = 48
 	// keep is for how long usage is kept.
 	keep = 400 * 24 * time.Hour

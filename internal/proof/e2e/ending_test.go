@@ -167,10 +167,15 @@ func TestHealthPathOfAService(t *testing.T) {
 			t.Errorf("%s: status %d, %s", command, r.status, r.stderr)
 		}
 	}
-	p := startProxy(t, "--backend", good, "--health-path", "/healthz")
+	p := startProxy(t, "--backend", good, "--health-path", "/healthz", "--admin-socket", filepath.Join(t.TempDir(), "admin.sock"))
 	if answer := p.ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(answer, fmt.Sprint(" ", http.StatusServiceUnavailable, " ")) ||
 		strings.Contains(answer, "127.0.0.1") {
 		t.Errorf("without a backend: %q", answer)
+	}
+	for _, change := range [][]string{{"service", "add", "stt", "--path", "/healthz"}, {"config", "import", path}} {
+		if r := runCommand(t, append(change, "--yes", "--admin", p.socket())...); r.status != 1 || !strings.Contains(r.stderr, both) {
+			t.Errorf("%v: status %d, %s", change, r.status, r.stderr)
+		}
 	}
 }
 
