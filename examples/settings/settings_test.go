@@ -41,7 +41,7 @@ func TestSamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if warnings := slices.Concat(loaded.Warnings, snapshot.TenantWarnings(), snapshot.OriginWarnings()); len(warnings) > 0 {
+			if warnings := slices.Concat(loaded.Warnings, snapshot.TenantWarnings(), content.OriginWarnings(false)); len(warnings) > 0 {
 				t.Errorf("warnings: %q", warnings)
 			}
 

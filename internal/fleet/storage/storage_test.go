@@ -19,7 +19,7 @@ func TestGrants(t *testing.T) {
 		grants := make([]fleet.Grant, random.IntN(4))
 		for i := range grants {
 			grants[i] = fleet.Grant{Proxy: fleet.ID(strings.Repeat("a", i+1)), Places: number(), Claim: fleet.Claim{
-				Cap: number() - number(), Holds: number(), Needs: number(), Wants: number(), Waiting: number(), Waited: number(), Floor: number(),
+				Cap: number() * (1 - 2*random.IntN(2)), Holds: number(), Needs: number(), Wants: number(), Waiting: number(), Waited: number(), Floor: number(),
 				Share: float64(number()) / 8, Open: number(),
 			}}
 		}
