@@ -73,9 +73,9 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 }
 
 // limited returns an error that names a limit of the proxy that was met since the last call, or keeps so many streams from the server: it would pass for
-// the server's. nil if there is none, or no proxy.
+// the server's. nil if there is none, or no proxy, or if ctx has ended.
 func (p *through) limited(ctx context.Context, streams int) error {
-	if p == nil {
+	if p == nil || ctx.Err() != nil {
 		return nil
 	}
 	var now api.Stats

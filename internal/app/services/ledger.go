@@ -68,14 +68,14 @@ func (s *Services) placesOf(m *member, book *pool.Stats, usage *fleet.Usage) *ap
 	if account == nil {
 		return p
 	}
+	if limit := account.Cap(); limit > 0 {
+		p.Cap = min(p.Cap, limit)
+	}
 	for i := range account.Grants {
 		g := &account.Grants[i]
 		if g.Proxy == s.ledger.Self { // what it gives back is its own in the ledger until its connections are closed
 			p.Granted += max(0, g.Places-book.Grant)
 			continue
-		}
-		if g.Claim.Cap > 0 {
-			p.Cap = min(p.Cap, g.Claim.Cap)
 		}
 		p.Granted += g.Places
 		p.Needs += g.Claim.Needs

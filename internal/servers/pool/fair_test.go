@@ -393,10 +393,15 @@ func TestCountersOfTenantsThatReturn(t *testing.T) {
 		r.leaseFor(fmt.Sprint("crowd-", i))
 		giveBack(s)
 	}
+	before := r.departed.sum()
+	r.SetTenants(&TenantSettings{Shares: map[string]float64{"crowd-2499": 2, "crowd-1999": 1, "new": 1}})
+	if all, forgotten := r.Tenants(); len(all) != 2 || all[0].Totals.Leased != 1 || all[1].Totals.Leased != 1 || forgotten.Leased != before.Leased-2 {
+		t.Errorf("two are configured, and have what they counted before: %+v, others %+v", all, forgotten)
+	}
 	if n := len(r.departed.young) + len(r.departed.old); n > 2*maxDeparted {
 		t.Errorf("%d tenants are remembered", n)
 	}
-	if _, forgotten := r.Tenants(); forgotten.Leased != 404+5*maxDeparted {
+	if _, forgotten := r.Tenants(); forgotten.Leased != 402+5*maxDeparted {
 		t.Errorf("%+v", forgotten)
 	}
 }

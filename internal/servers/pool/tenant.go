@@ -96,6 +96,13 @@ func (g *Group[C]) SetTenants(s *TenantSettings) {
 	for name := range s.Guaranteed {
 		g.tenant(name)
 	}
+	for _, known := range []map[string]TenantTotals{g.departed.young, g.departed.old} {
+		for name := range known {
+			if s.Shares[name] > 0 { // its counters are its own again as soon as it is configured, not only with its next client
+				g.tenant(name)
+			}
+		}
+	}
 	for _, t := range g.tenants {
 		g.configure(t)
 	}
