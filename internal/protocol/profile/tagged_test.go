@@ -253,6 +253,8 @@ func TestAskedOfContexts(t *testing.T) {
 		{"cartesia", []string{flush, end, doneIn("1")}, 0},
 		{"cartesia", []string{flush, end, `{"type":"error","context_id":"1"}`}, 0},
 		{"cartesia", []string{flush, `{"context_id":"2","transcript":"a","continue":false}`, `{"type":"error","context_id":"1"}`}, 1},
+		{"cartesia", []string{flush, `{"context_id":"2","transcript":"a","continue":false}`, `{"type":"error"}`}, 0},
+		{"cartesia", []string{flush, `{"type":"error"}`, flush}, 1},
 		{"cartesia", []string{flush, `{"context_id":"1","cancel":true}`}, 0},
 		{"cartesia", []string{flush, end, `{"context_id":"1","cancel":true}`}, 0},
 	} {

@@ -122,9 +122,13 @@ func (t *tasks) follow(f found) {
 	}
 }
 
-// answer records a server's message to a task. What ends it answers all that was asked of it.
+// answer records a server's message to a task. What ends it answers all that was asked of it. A failure without a tag ends all tasks.
 func (t *tasks) answer(f found, answers bool) {
 	switch task := t.tagged(f.tag); {
+	case f.tag == nil && f.class&isFailed != 0:
+		for i := range t.list {
+			t.list[i].done()
+		}
 	case task == nil:
 	case f.class&(isDone|isFailed) != 0:
 		task.done()
