@@ -149,6 +149,9 @@ func (r *reader) checkAnswered(s *spec) {
 		if a.id != nil && slices.ContainsFunc(f.answered[:i], func(other answerSpec) bool { return other.id != nil }) {
 			r.problem(at, "id is in two entries of answered: use it in one")
 		}
+		if f.asksTasks(s) && (a.accepted != nil || a.refused != nil || a.id != nil) {
+			r.problem(at, "with stall: asked and verdict: never, results of a tagged connection are counted by the ids of tasks: remove accepted, refused and id")
+		}
 		if a.by == MeansCount && !lockstep {
 			r.problem(at, "by: count needs a server that answers each message with exactly one, in order: reuse: lockstep, or one-shot; this profile has reuse: %s", s.reuse)
 		}

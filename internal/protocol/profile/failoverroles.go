@@ -43,8 +43,10 @@ func isUncounted(i int) class { return 1 << (56 + i) }
 // maxAssembled is the longest message that a [Tracker] may be presented, in bytes.
 const maxAssembled = 1 << 20
 
-// asksTasks reports whether markers, which ask for results, belong to tasks.
-func (f *Failover) asksTasks(s *spec) bool { return s.reuse == Tagged && f.Stall == StallAsked }
+// asksTasks reports whether markers only ask for results, of tasks: where another server may continue a session, answers are to markers in order.
+func (f *Failover) asksTasks(s *spec) bool {
+	return s.reuse == Tagged && f.Stall == StallAsked && f.Verdict == Never
+}
 
 // clientUses returns the matchers of a client's messages with their roles. s has the matchers of other keys.
 func (f *Failover) clientUses(s *spec) []use {

@@ -273,6 +273,22 @@ func TestAskedOfContexts(t *testing.T) {
 	}
 }
 
+// Where another server can continue a session, answers are to markers in their order, whatever contexts they belong to.
+func TestAskedAndAnswered(t *testing.T) {
+	k := track(t, `profiles: {p: {reuse: tagged, tag: {start: {json: {a: "*"}}, path: a, done: {json: {done: true}}}, end: {client: {text: bye}}, failover: {verdict: visible,
+		why: it, audio: {messages: {opcode: binary}, encoding: u8, rate: 8000}, stall: asked, answered: {messages: {json: {b: "*"}}, by: marker, marker: {json: {c: "*"}}}}}}`)
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"a":"1"}`)
+	k.client(frame.Binary, "aaaa")
+	if k.client(frame.Text, `{"a":"1","c":1}`); k.Unanswered() != 1 {
+		t.Errorf("the server owes %d answers, want 1", k.Unanswered())
+	}
+	k.same(`{"a":"1","b":1}`)
+	if k.answeredTo(4); k.Unanswered() != 0 || k.Whole() != "" {
+		t.Errorf("the server owes %d answers, want 0: %q", k.Unanswered(), k.Whole())
+	}
+}
+
 // A context is begun by the first message with its id, and continued by the others until its last message.
 func TestContexts(t *testing.T) {
 	say := func(id, text string) string { return fmt.Sprintf(`{"context_id":%q,"transcript":%q}`, id, text) }
