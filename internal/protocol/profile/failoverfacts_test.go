@@ -239,6 +239,12 @@ func TestOpenAIItems(t *testing.T) {
 		if k.answeredTo(start + 3); k.Done(commits[2]) {
 			t.Errorf("leg %d: the third transcript answers what the second has not", leg)
 		}
+		say(commit)
+		hear(completed, "a")
+		if k.answeredTo(start + 3); k.Whole() != "" {
+			t.Errorf("leg %d: a transcript that came before: %q", leg, k.Whole())
+		}
+		hear(refusal, "")
 		hear(failed, "b")
 		if k.answeredTo(start + 9); !k.Done(commits[2]) || k.Unanswered() != 0 || k.Whole() != "" {
 			t.Errorf("leg %d: %q", leg, k.Whole())

@@ -26,12 +26,12 @@ func (t *Tracker) receipt(f found) {
 	case len(t.items) == maxOwed:
 		t.giveUp("the server owes too many answers")
 	default:
-		t.items = append(t.items, item{id: hashOf(f.tag), mark: mark})
+		t.items, t.receipts = append(t.items, item{id: hashOf(f.tag), mark: mark}), true
 	}
 }
 
-// marked takes an answer to the item with the name, to all items if they have no names or, without receipts, to the first marker. It returns the
-// last marker that is now answered with all before it. ok is false if there is none, and known if the answer is to nothing.
+// marked takes an answer to the item with the name, to all items if they have no names or, from a server without receipts, to the first marker. It
+// returns the last marker that is now answered with all before it. ok is false if there is none, and known if the answer is to nothing.
 func (t *Tracker) marked(name []byte) (last reply, ok, known bool) {
 	id := hashOf(name)
 	for i := range t.items {
@@ -39,7 +39,7 @@ func (t *Tracker) marked(name []byte) (last reply, ok, known bool) {
 			item.done, known = true, true
 		}
 	}
-	if !known {
+	if !known && !t.receipts { // with receipts, it may be a second answer to an item
 		last, ok = t.marks.pop()
 		return last, ok, ok
 	}
@@ -55,5 +55,5 @@ func (t *Tracker) marked(name []byte) (last reply, ok, known bool) {
 // forgetMarks forgets what the server was asked for.
 func (t *Tracker) forgetMarks() {
 	t.marks.clear()
-	t.items = nil
+	t.items, t.receipts = nil, false
 }

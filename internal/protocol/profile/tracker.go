@@ -108,6 +108,7 @@ type Tracker struct {
 	owed             replies
 	marks            replies            // the markers that have no answer yet, nor a receipt
 	items            []item             // what the server has made of those that have one, up to the last that is answered with all before it
+	receipts         bool               // the present server sends them
 	tasks            tasks              // what was asked of them; only if the program has tasks
 	greeted          [maxEntries]uint16 // messages of each entry of hide
 
