@@ -297,6 +297,14 @@ func TestRealtimeSTTTurns(t *testing.T) {
 	if k.same(`{"type":"error","code":"turn_not_active"}`); !k.Done(again) || k.Whole() != "" {
 		t.Errorf("a refused finalize is sent again: %q", k.Whole())
 	}
+	k.client(frame.Binary, "aaaa") // behind the completion
+	turn()
+	k.same(`{"type":"error","code":"turn_not_active"}`)
+	k.same(finalizing)
+	k.same(completion)
+	if k.answeredTo(24); k.Whole() != "" {
+		t.Error(k.Whole())
+	}
 }
 
 // vLLM refuses commits until it knows the model.
@@ -308,10 +316,10 @@ func TestVLLMRefusedCommit(t *testing.T) {
 		k.client(frame.Text, message)
 		k.same(`{"type":"error","error":"Model not validated.","code":"model_not_validated"}`)
 	}
-	k.client(frame.Text, `{"type":"session.update","model":"m"}`)
-	for _, message := range []string{commit, `{"type":"input_audio_buffer.append","audio":"aaaa"}`, final} {
+	for _, message := range []string{commit, `{"type":"session.update","model":"m"}`, commit, `{"type":"input_audio_buffer.append","audio":"aaaa"}`, final} {
 		k.client(frame.Text, message)
 	}
+	k.same(`{"type":"error","error":"Model not validated.","code":"model_not_validated"}`) // the first commit
 	k.same(`{"type":"transcription.done","text":"one"}`)
 	if k.answeredTo(3); k.Whole() != "" {
 		t.Error(k.Whole())

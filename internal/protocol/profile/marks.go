@@ -14,19 +14,35 @@ func (t *Tracker) receipt(f found) {
 	if f.class&(isAccepted|isRefused) == 0 || f.class&t.program.results != 0 {
 		return
 	}
+	if f.class&isAccepted == 0 {
+		t.refused()
+		return
+	}
 	mark, ok := t.marks.pop()
 	switch {
-	case f.class&isAccepted == 0:
-		if ok && len(t.items) == 0 && mark.to == t.answered { // nothing else answers it
-			t.answer(mark.to, mark.number)
-			t.markedNumber = mark.number
-		}
 	case !ok || t.program.named && f.tag == nil:
 		t.giveUp("the server has accepted something that no message of the client asked for")
 	case len(t.items) == maxOwed:
 		t.giveUp("the server owes too many answers")
 	default:
 		t.items, t.receipts = append(t.items, item{id: hashOf(f.tag), mark: mark}), true
+	}
+}
+
+// refused takes the server's refusal of the first marker that has no receipt. Where answers have no names, servers refuse other messages with the same
+// errors: a marker behind audio of its own is taken to be in order.
+func (t *Tracker) refused() {
+	before := t.answered
+	if n := len(t.items); n > 0 {
+		before = t.items[n-1].mark.to
+	}
+	if m := &t.marks; m.count == 0 || !t.program.named && m.ring[m.first].to != before {
+		return
+	}
+	mark, _ := t.marks.pop()
+	if len(t.items) == 0 && mark.to == t.answered { // nothing else answers it
+		t.answer(mark.to, mark.number)
+		t.markedNumber = mark.number
 	}
 }
 
