@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +169,23 @@ func TestFailoverForce(t *testing.T) {
 		p := mustParse(t, "profiles: {p: {from: vosk, failover: {"+text+"}}}")
 		if p.Failover().Force != want || strings.Contains(string(p.YAML()), "force") {
 			t.Errorf("%s: %t, printed as %s", text, p.Failover().Force, p.YAML())
+		}
+	}
+}
+
+// The conditions of one direction have 64 bits, and a path whose text is captured needs one of them.
+func TestFailoverConditions(t *testing.T) {
+	for id, most := range map[string]int{"": 64, ", id: i": 63} {
+		for _, n := range []int{most, most + 1} {
+			var partial strings.Builder
+			for i := range n - 2 {
+				fmt.Fprintf(&partial, "{json: {p: %d}}, ", i)
+			}
+			_, err := Parse("f.yaml", fmt.Appendf(nil, `profiles: {p: {failover: {why: it, partial: [%s],
+				answered: {messages: {json: {a: 1}}, by: marker, marker: {text: m}, accepted: {json: {b: 1}}%s}}}}`, &partial, id))
+			if n == most && err != nil || n > most && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d JSON conditions", n)) || !strings.HasSuffix(err.Error(), fmt.Sprintf("at most %d", most))) {
+				t.Errorf("%d conditions%s: %v", n, id, err)
+			}
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package profile
 
+import "slices"
+
 // The roles of messages that concern failover, beside isEnd and isUnanswered, which they share with the boundary. First those of messages
 // from a client, then those from the server. A role with an index has one bit for each entry of its list in [Failover].
 const (
@@ -46,6 +48,17 @@ const maxAssembled = 1 << 20
 // asksTasks reports whether markers only ask for results, of tasks: where another server may continue a session, answers are to markers in order.
 func (f *Failover) asksTasks(s *spec) bool {
 	return s.reuse == Tagged && f.Stall == StallAsked && f.Verdict == Never
+}
+
+// captured returns the paths to the names of what a client's messages, and the server's, are about; nil for none.
+func (f *Failover) captured(s *spec) (paths [2]jsonPath) {
+	if f.asksTasks(s) {
+		return [...]jsonPath{s.tag.path, s.tag.toServer()}
+	}
+	for i := range f.answered {
+		paths[1] = slices.Concat(paths[1], f.answered[i].id) // one entry has it
+	}
+	return paths
 }
 
 // clientUses returns the matchers of a client's messages with their roles. s has the matchers of other keys.

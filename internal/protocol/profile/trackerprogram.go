@@ -42,16 +42,11 @@ type trackerProgram struct {
 func newTrackerProgram(s *spec) *trackerProgram {
 	f := &s.failover
 	p := &trackerProgram{Failover: f, concludes: s.concludes(), settingsStay: s.concludesByLast()}
-	var id, tag jsonPath
-	if p.tasks = f.asksTasks(s); p.tasks {
-		tag, id = s.tag.path, s.tag.toServer()
-	}
-	p.fromClient = newMatchSet(maxAssembled, tag, f.clientUses(s)...)
-	for i := range f.answered {
-		id = slices.Concat(id, f.answered[i].id) // one entry has it
-	}
-	p.named = id != nil && !p.tasks
-	p.fromServer = newMatchSet(maxAssembled, id, f.serverUses(s)...)
+	captured := f.captured(s)
+	p.tasks = f.asksTasks(s)
+	p.named = captured[1] != nil && !p.tasks
+	p.fromClient = newMatchSet(maxAssembled, captured[0], f.clientUses(s)...)
+	p.fromServer = newMatchSet(maxAssembled, captured[1], f.serverUses(s)...)
 	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
 		p.long[op] = p.fromClient.tooLong(op)
 	}
