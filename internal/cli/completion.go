@@ -12,8 +12,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
-// completionTimeout is how long a user who pressed the tab key waits for the names of what there is.
-const completionTimeout = time.Second
+// completionTimeout is how long a user who pressed the tab key waits for the names of what there is. Tests change it.
+var completionTimeout = time.Second
 
 // completeNames has shells complete the names of one entity, or of several, instead of a command's arguments.
 func completeNames(kind config.Kind, several bool) cobra.CompletionFunc {

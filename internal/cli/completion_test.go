@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // completions returns what a shell is offered for the last word.
@@ -25,6 +27,8 @@ func completions(t *testing.T, args ...string) (offered []string) {
 
 // Shells complete the names of what there is, from a database and from a proxy.
 func TestNameCompletion(t *testing.T) {
+	defer func(before time.Duration) { completionTimeout = before }(completionTimeout)
+	completionTimeout = wstest.Timeout
 	everywhere(t, func(t *testing.T, s *stage) {
 		s.begin()
 		s.must("profile add mine --file " + s.write("from: vosk\n"))
