@@ -43,8 +43,6 @@ type Options struct {
 	// Known says that a configuration existed before, since a copy of it exists. A store that is empty is [ErrMissing] then instead
 	// of an empty configuration, and nothing is created.
 	Known bool
-	// Poll is how often a store looks for changes by others; 0 for its default, which finds them within a second.
-	Poll time.Duration
 }
 
 // Revision is one change that was made.

@@ -54,12 +54,8 @@ func Open(path string, options config.Options) (*Store, error) {
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
 	s := &Store{path: path, check: options.Profiles, history: history{path + ".history"}}
-	every := options.Poll
-	if every <= 0 {
-		every = defaultPoll
-	}
-	s.settler = &settler{path: path, gap: every, seen: options.Known, complete: s.history.wrote}
-	s.poller = config.NewPoller(every, every, s.settler.version)
+	s.settler = &settler{path: path, gap: defaultPoll, seen: options.Known, complete: s.history.wrote}
+	s.poller = config.NewPoller(defaultPoll, defaultPoll, s.settler.version)
 	return s, nil
 }
 

@@ -37,7 +37,7 @@ type revision struct {
 	snapshot *config.Snapshot
 }
 
-// New returns a store with that content, which must be valid; the zero content is empty. Options.Poll means nothing.
+// New returns a store with that content, which must be valid; the zero content is empty.
 func New(content config.Content, options config.Options) (*Store, error) {
 	s := &Store{check: options.Profiles}
 	var err error

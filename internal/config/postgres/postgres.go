@@ -64,12 +64,8 @@ func Open(dsn string, options config.Options) (*Store, error) {
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
 		return nil, fmt.Errorf("database: %w", err)
 	}
-	every, calm := options.Poll, options.Poll
-	if every <= 0 {
-		every, calm = defaultPoll, calmPoll
-	}
-	s.watcher = &watcher{config: c.ConnConfig, every: every, calm: calm}
-	s.poller = config.NewPoller(0, every, s.watcher.poll)
+	s.watcher = &watcher{config: c.ConnConfig, every: defaultPoll, calm: calmPoll}
+	s.poller = config.NewPoller(0, defaultPoll, s.watcher.poll)
 	return s, nil
 }
 

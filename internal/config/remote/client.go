@@ -32,7 +32,6 @@ type Client struct {
 	api    *client.Client      // static
 	check  config.ProfileCheck // static
 	poller *config.Poller      // static
-	wait   time.Duration       // static: how long one request waits for a change
 	known  string              // owned by the poller's goroutine: the latest version
 	closed atomic.Bool
 }
@@ -41,10 +40,7 @@ var _ config.Store = (*Client)(nil)
 
 // New returns the configuration of the proxy that a client talks to, which has checked the profiles that it sends. Close closes the client, too.
 func New(connection *client.Client, o config.Options) *Client {
-	c := &Client{api: connection, check: o.Profiles, wait: defaultWait}
-	if o.Poll > 0 {
-		c.wait = min(o.Poll, maxWait)
-	}
+	c := &Client{api: connection, check: o.Profiles}
 	c.poller = config.NewPoller(0, retry, c.poll)
 	return c
 }
@@ -79,11 +75,11 @@ func (c *Client) Watch(ctx context.Context) <-chan struct{} { return c.poller.Wa
 // poll asks for a version other than the known one, and waits for the answer.
 func (c *Client) poll(ctx context.Context) (version string, err error) {
 	var d struct{ Version string }
-	query := url.Values{"unlike": {c.known}, "wait": {c.wait.String()}}
+	query := url.Values{"unlike": {c.known}, "wait": {defaultWait.String()}}
 	if c.known == "" {
 		query = nil
 	}
-	err = c.do(ctx, client.Request{Path: versionPath, Query: query, Timeout: client.Timeout + c.wait}, &d)
+	err = c.do(ctx, client.Request{Path: versionPath, Query: query, Timeout: client.Timeout + defaultWait}, &d)
 	c.known = d.Version
 	return d.Version, err
 }

@@ -60,11 +60,7 @@ func Open(path string, options config.Options) (*Store, error) {
 		return nil, fmt.Errorf("database file: %w", err)
 	}
 	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
-	every := options.Poll
-	if every <= 0 {
-		every = defaultPoll
-	}
-	s.poller = config.NewPoller(every, every, (&watcher{store: s}).poll)
+	s.poller = config.NewPoller(defaultPoll, defaultPoll, (&watcher{store: s}).poll)
 	return s, nil
 }
 

@@ -54,6 +54,7 @@ type Manager struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	closing sync.Once
+	tasks   sync.WaitGroup
 	pause   time.Duration // between two attempts to get a certificate that end without the authority
 
 	mu     sync.Mutex
@@ -122,7 +123,7 @@ func (m *Manager) Start(at net.Addr) error {
 	m.config.Issuers = []certmagic.Issuer{m.issuer(host, port)}
 	for _, c := range m.Certificates() {
 		if c.Leaf == nil { // the cache renews others
-			go m.obtain(c.Name)
+			m.tasks.Go(func() { m.obtain(c.Name) })
 		}
 	}
 	return nil
@@ -177,6 +178,7 @@ func listening(address net.Addr) (host string, port int, err error) {
 func (m *Manager) Close() {
 	m.closing.Do(func() {
 		m.cancel()
+		m.tasks.Wait()
 		m.cache.Stop()
 	})
 }
