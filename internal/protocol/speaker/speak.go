@@ -52,7 +52,7 @@ type Result struct {
 	Received []Received
 	// Sent is how many messages were sent, Audio how many of audio.
 	Sent, Audio int
-	// Spoke is when the first audio was sent, and Over when the end was, since the session began.
+	// Spoke is when the first audio was to be sent, and Over when the end was, since the session began.
 	Spoke, Over time.Duration
 	// First is how long the first result has taken since the first audio; Heard reports whether there was one.
 	First time.Duration
@@ -174,10 +174,10 @@ func (t *talk) hold() error {
 			return err
 		}
 	}
+	over := time.Now() // before it is sent: a server that does not take it is late
 	if err := t.say(t.Fill(t.script.End, t.Token, t.result.Audio)); err != nil {
 		return err
 	}
-	over := time.Now()
 	t.ended, t.result.Over = true, over.Sub(t.began)
 	if t.Impatient {
 		return nil

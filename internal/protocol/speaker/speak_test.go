@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
@@ -214,14 +215,17 @@ func TestContains(t *testing.T) {
 	}
 }
 
-// closing is a line whose server says nothing, and closes with a code when it has got the client's end.
+// closing is a line whose server says nothing, and closes with a code when it has got the client's end, which it takes after some time.
 type closing struct {
 	code  frame.CloseCode
+	takes time.Duration
 	ended bool
 }
 
 func (l *closing) Send(m speaker.Message) error {
-	l.ended = m.Opcode == frame.Text && strings.Contains(string(m.Payload), "eof")
+	if l.ended = m.Opcode == frame.Text && strings.Contains(string(m.Payload), "eof"); l.ended {
+		time.Sleep(l.takes)
+	}
 	return nil
 }
 
@@ -248,4 +252,18 @@ func TestClosedInOrder(t *testing.T) {
 			t.Errorf("close code %v: complete %v, %v", code, result.Complete, err)
 		}
 	}
+}
+
+// The time to the last message includes what a server needs to take the end.
+func TestOverBeforeItIsTaken(t *testing.T) {
+	recording, err := speaker.NewRecording(named(t, sim.Vosk), tone(8000, 1, time.Second), time.Minute, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		result, err := recording.Speak(t.Context(), &closing{code: frame.NormalClosure, takes: time.Second}, speaker.Options{})
+		if err != nil || result.Over != 0 {
+			t.Errorf("%v, the end was due after %v", err, result.Over)
+		}
+	})
 }
