@@ -140,7 +140,9 @@ func serve(cmd *cobra.Command, flags *serveFlags, takeOver string) (err error) {
 		proxy.Drain()
 	case <-proxy.TakenOver():
 		manager.HandOver(proxy.Successor().PID)
+		stop := context.AfterFunc(ctx, manager.Stopping)
 		proxy.DrainTakenOver(ctx)
+		stop()
 	}
 	stopReloading()
 	<-reloading

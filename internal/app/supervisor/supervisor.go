@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -46,8 +48,9 @@ type Supervisor struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup // owned by who calls Ready and Close
 
-	stopping atomic.Bool
-	failed   atomic.Bool // a message could not be sent, and the log says so
+	handedOver atomic.Bool // another process is the main one
+	stopping   atomic.Bool
+	failed     atomic.Bool // a message could not be sent, and the log says so
 }
 
 // Connect returns the service manager that started the process, as the environment says; nil for none. An error in the environment is
@@ -114,7 +117,7 @@ func (s *Supervisor) Ready(p Process) {
 
 // Reload calls f, which reads the settings again, and tells when it begins and when it has ended.
 func (s *Supervisor) Reload(f func()) {
-	if s == nil || s.stopping.Load() || s.ctx.Err() != nil {
+	if s == nil || s.stopping.Load() || s.handedOver.Load() {
 		f()
 		return
 	}
@@ -132,13 +135,20 @@ func (s *Supervisor) TakeOver() {
 	}
 }
 
-// HandOver tells that another process is the service's main one from now on, and nothing more of this one, which may still drain: what
-// the service manager hears is the other one's business.
+// unread takes signals that are to do nothing.
+var unread = make(chan os.Signal, 1)
+
+// HandOver tells that another process is the service's main one from now on. This one may still drain: of it, the service manager hears only
+// that it needs more time to stop.
 func (s *Supervisor) HandOver(pid int) {
-	if s != nil {
-		s.tell(mainPID(pid)) // the other one says so itself, but a unit without NotifyAccess=all hears only this one
-		s.Close()
+	if s == nil {
+		return
 	}
+	// systemd sends SIGTERM to all processes of a unit that is stopped, and once more to those that are left when the main one has ended: the
+	// second must not end this one, as one by hand would.
+	signal.Notify(unread, syscall.SIGTERM)
+	s.handedOver.Store(true)
+	s.tell(mainPID(pid)) // the other one says so itself, but a unit without NotifyAccess=all hears only this one
 }
 
 // mainPID is the assignment of the service's main process.
@@ -150,6 +160,10 @@ func (s *Supervisor) Stopping() {
 		return
 	}
 	s.stopping.Store(true)
+	if s.handedOver.Load() {
+		s.tell(extend) // the service may continue with its main process
+		return
+	}
 	s.tell(daemon.SdNotifyStopping, extend)
 }
 
@@ -177,7 +191,7 @@ func (s *Supervisor) report(p Process) {
 			return
 		}
 		var lines []string
-		if now := status(p.Status()); now != said {
+		if now := status(p.Status()); now != said && !s.handedOver.Load() {
 			said = now
 			lines = append(lines, now)
 		}
@@ -194,7 +208,7 @@ func (s *Supervisor) report(p Process) {
 	}
 }
 
-// watch tells the service manager's watchdog that the process is alive, until Close is called: twice in each period, when all event loops
+// watch tells the service manager's watchdog that the process is alive, until it hands over or Close is called: twice in each period, when all event loops
 // have answered. So a loop that answers within half of the period, however busy it is, does no harm, and one that hangs for longer than the
 // period has the process restarted.
 func (s *Supervisor) watch(p Process) {
@@ -205,6 +219,9 @@ func (s *Supervisor) watch(p Process) {
 		select {
 		case <-timer.C:
 		case <-s.ctx.Done():
+			return
+		}
+		if s.handedOver.Load() {
 			return
 		}
 		asked := time.Now()

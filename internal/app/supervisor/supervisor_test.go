@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,6 +206,43 @@ func TestStatus(t *testing.T) {
 		want(t, h.take(""))
 		s.Close()
 	})
+}
+
+// TestHandOver: of a process that another one has replaced, the service manager hears only that it needs more time to stop, and SIGTERM, which comes once more
+// when the main process has ended, does not end it.
+func TestHandOver(t *testing.T) {
+	t.Cleanup(func() { signal.Stop(unread) })
+	signal.Notify(unread, syscall.SIGTERM) // starts what must not belong to the bubble
+	signal.Stop(unread)
+	synctest.Test(t, func(t *testing.T) {
+		h := &heard{begun: time.Now()}
+		var text atomic.Value
+		text.Store("Serving")
+		s := connect(h.send, 20*time.Second, slog.New(slog.DiscardHandler))
+		s.Ready(&process{status: func() string { return text.Load().(string) }})
+		time.Sleep(15 * time.Second)
+		h.take("")
+		s.HandOver(42)
+		text.Store("Draining")
+		time.Sleep(40 * time.Second)
+		s.Reload(func() {})
+		want(t, h.take(""), "15s MAINPID=42")
+		s.Stopping()
+		time.Sleep(20 * time.Second)
+		want(t, h.take(""), "55s EXTEND_TIMEOUT_USEC=30000000", "1m0s EXTEND_TIMEOUT_USEC=30000000", "1m10s EXTEND_TIMEOUT_USEC=30000000")
+		s.Close()
+	})
+	if runtime.GOOS == "windows" {
+		return
+	}
+	me, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := me.Signal(syscall.SIGTERM); err != nil { // ends the test if HandOver did nothing about it
+		t.Error(err)
+	}
+	<-unread
 }
 
 // TestBroken has the messages lost, which is one warning and no failure.
