@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,7 +32,14 @@ type directory struct {
 	whole bool
 	// unsigned: the disk took no signature, so that others cannot prove the end of this process yet. It is owned by openDirectory, and then by tidy.
 	unsigned bool
+	// The processes that were in the ledger, and since when locks of others were seen to be free. Owned by tidy.
+	known     map[fleet.ID]bool
+	freeSince map[fleet.ID]time.Time
 }
+
+// strangersAfter is for how long a lock must have been free before it is removed if its process was never in the ledger: it may be in that of another
+// SQLite database in this directory, and then only the lock proves its end.
+const strangersAfter = 24 * time.Hour
 
 // record is what the file instance of the folder has. A copy of the folder, on another machine or on this one, must not pass for the
 // original, whose processes hold no locks in the copy: so it says where the original is.
@@ -286,8 +294,8 @@ func (d *directory) ended(id fleet.ID) bool {
 	return d.unlocked(id) && isSigned(d.lockFile(id)) && !d.isHeld(id)
 }
 
-// tidy removes the files of locks that no process holds, except those of the processes that are there, and signs the lock of this process if that
-// failed before.
+// tidy removes the files of locks that no process holds if their processes have left the ledger, and signs the lock of this process if that failed
+// before. there are the processes that are in the ledger.
 func (d *directory) tidy(there map[fleet.ID]bool) {
 	if d.path == "" {
 		return
@@ -299,13 +307,27 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 	if err != nil {
 		return
 	}
+	known, freeSince := maps.Clone(there), make(map[fleet.ID]time.Time)
 	for _, path := range files {
 		name := filepath.Base(path)
 		id := fleet.ID(name[:len(name)-len(lockSuffix)])
-		if isID.MatchString(string(id)) && !there[id] && d.unlocked(id) {
+		if !isID.MatchString(string(id)) || there[id] {
+			continue
+		}
+		since, isSeen := d.freeSince[id]
+		if !isSeen {
+			since = time.Now()
+		}
+		switch isUnlocked := d.unlocked(id); {
+		case isUnlocked && (d.known[id] || time.Since(since) >= strangersAfter):
 			_ = os.Remove(path)
+		case isUnlocked:
+			freeSince[id] = since
+		case d.known[id]:
+			known[id] = true
 		}
 	}
+	d.known, d.freeSince = known, freeSince
 	for _, path := range d.holds("*") { // of processes that were killed
 		if isFree(path) {
 			_ = os.Remove(path)

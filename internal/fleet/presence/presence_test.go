@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
@@ -95,6 +96,29 @@ func TestLock(t *testing.T) {
 	if again := open(t, state, idA); again.Instance() != m.Instance {
 		t.Error("the state directory is another after a restart")
 	}
+}
+
+// TestTidyOfAnotherLedger: two SQLite databases in one directory are two fleets with one folder of locks. A process leaves the locks of those that it does
+// not know: only they prove the end of a process of the other fleet that was killed. What nothing needs is removed after a day.
+func TestTidyOfAnotherLedger(t *testing.T) {
+	state := t.TempDir() // as of --database STATE/a.db and --database STATE/b.db
+	a, b := open(t, state, idA), open(t, state, idB)
+	killed := member(b) // is in the ledger of b.db
+	b.die()
+	a.Tidy([]fleet.Member{member(a)}) // all that the ledger of a.db has
+	next := open(t, state, "b000000000000002")
+	if _, dead := next.Dead(t.Context(), killed, true); !dead {
+		t.Error("the successor of the killed process cannot prove its end")
+	}
+	a.freeSince[idB] = time.Now().Add(-strangersAfter)
+	if a.Tidy(nil); fileExists(a.lockFile(idB)) {
+		t.Error("its lock is never removed")
+	}
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // TestEndedWithoutLedger: a process ends in order, but does not reach the ledger to leave it. The next one with the same state directory must be able to
