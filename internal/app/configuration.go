@@ -54,6 +54,6 @@ func (p *Proxy) inForce() remote.InForce {
 func configuration(s follow.Status) api.Configuration {
 	return api.Configuration{
 		Source: s.Source, Version: s.Version, State: string(s.State), Since: s.Since, Reason: s.Reason, Applied: s.Applied,
-		Changes: s.Changes, Failed: s.Failed,
+		Changes: s.Changes, Failed: s.Failed, Unsaved: s.Unsaved, UnsavedSince: s.UnsavedSince,
 	}
 }

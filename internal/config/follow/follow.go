@@ -55,6 +55,9 @@ type Status struct {
 	Changes uint64    // snapshots that came into force since the start
 	Failed  uint64    // attempts to read or apply that failed
 	Checked time.Time // when the store was last read successfully
+	// Unsaved is why the copy on disk could not be written, so that it is older than what is in force, since UnsavedSince; empty if it is not.
+	Unsaved      string
+	UnsavedSince time.Time
 }
 
 // Follower follows a store until Close.
@@ -126,12 +129,16 @@ const (
 	// firstRetry, since a read may have failed only because the store was busy or has just been restarted, and the next ones are doubled.
 	retryInterval = 5 * time.Second
 	firstRetry    = 500 * time.Millisecond
+	// copyInterval is the time between two tries to write the copy, if the disk does not take it.
+	copyInterval = time.Minute
 )
 
 func (f *Follower) run(ctx context.Context) {
 	defer close(f.done)
 	retry := time.NewTimer(retryInterval)
 	defer retry.Stop()
+	copies := time.NewTicker(copyInterval)
+	defer copies.Stop()
 	var due time.Time // when the next read may be made
 	changes := f.o.Store.Watch(ctx)
 	wait := firstRetry
@@ -145,6 +152,11 @@ func (f *Follower) run(ctx context.Context) {
 			if f.Status().State == Current {
 				continue // until a read fails, which sets the timer again
 			}
+		case <-copies.C:
+			if f.Status().Unsaved != "" {
+				f.keepCopy()
+			}
+			continue
 		}
 		select {
 		case <-time.After(time.Until(due)):
@@ -191,13 +203,26 @@ func (f *Follower) refresh(ctx context.Context) error {
 	f.force = next
 	f.update(func(s *Status) { s.Applied = time.Now(); s.Changes++ })
 	f.recovered(next.Version())
-	if f.o.CopyFile != "" {
-		if err := writeCopy(f.o.CopyFile, f.o.Source, next); err != nil {
-			f.o.Log.Warn("cannot write the copy of the last good configuration", "copy", f.o.CopyFile, "error", err)
-		}
-	}
+	f.keepCopy()
 	f.logChange(ctx, before, next, edits) // last, since it asks the store who made the change
 	return nil
+}
+
+// keepCopy writes the copy of the snapshot in force. run calls it again if it fails.
+func (f *Follower) keepCopy() {
+	if f.o.CopyFile == "" {
+		return
+	}
+	err := writeCopy(f.o.CopyFile, f.o.Source, f.force)
+	was := f.Status().Unsaved
+	switch {
+	case err == nil && was != "":
+		f.update(func(s *Status) { s.Unsaved, s.UnsavedSince = "", time.Time{} })
+		f.o.Log.Info("the copy of the last good configuration can be written again", "copy", f.o.CopyFile, "version", f.force.Version())
+	case err != nil && was == "":
+		f.update(func(s *Status) { s.Unsaved, s.UnsavedSince = err.Error(), time.Now() })
+		f.o.Log.Warn("cannot write the copy of the last good configuration", "copy", f.o.CopyFile, "error", err)
+	}
 }
 
 // recovered records that the snapshot in force is the one in the store, with that version.

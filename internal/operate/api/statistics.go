@@ -364,6 +364,9 @@ type Configuration struct {
 	Applied time.Time `json:"applied"` // when the snapshot came into force
 	Changes uint64    `json:"changes"` // snapshots that came into force since the start
 	Failed  uint64    `json:"failures"`
+	// Unsaved is why the copy of it on disk, for a start without the source, could not be written since UnsavedSince; empty if it could.
+	Unsaved      string    `json:"unsaved,omitempty"`
+	UnsavedSince time.Time `json:"unsaved_since,omitzero"`
 }
 
 // Sessions is what became of clients.

@@ -10,9 +10,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// ofConfiguration reports whether the source of the configuration fails.
+// ofConfiguration reports whether the source of the configuration fails, and whether a start without it would go by an old copy.
 func ofConfiguration(f *Facts, found *findings) {
 	c := &f.Stats.Configuration
+	if c.Unsaved != "" {
+		p := found.add(ConfigurationUnsaved, subject{what: "configuration"}, "its copy on disk is out of date: %s. If the proxy restarts while the database is away, "+
+			"earlier changes, such as revoked keys, are undone", c.Unsaved)
+		p.Since = c.UnsavedSince
+	}
 	kind := ConfigurationStale
 	switch c.State {
 	case "current", "":

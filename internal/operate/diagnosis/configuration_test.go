@@ -22,6 +22,10 @@ var configurationScenes = map[string]scene{
 		func(f *Facts) { f.Stats.Configuration = api.Configuration{State: "copied", Since: since} },
 		"configuration-copied configuration: copied: the store fails. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
 	},
+	"no copy can be written": {
+		func(f *Facts) { f.Stats.Configuration.Unsaved, f.Stats.Configuration.UnsavedSince = "disk full", since },
+		"configuration-unsaved configuration: its copy on disk is out of date: disk full. If the proxy restarts while the database is away, earlier changes, such as revoked keys, are undone (12:00)",
+	},
 	"DNS fails": {func(f *Facts) {
 		f.Stats.Discovery = []api.Discovery{{Backend: "gpu", Service: "stt", Servers: 3, Failing: since, Reason: "no such host", LeftOut: []string{"0.0.0.0:1: why"}, Host: "stt.svc"}}
 	}, "backend-lookup backend gpu: lookups of its servers fail, 3 known servers stay: no such host (12:00)\nbackend-addresses backend gpu: addresses of stt.svc are not used: 0.0.0.0:1: why"},

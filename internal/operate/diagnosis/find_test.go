@@ -47,7 +47,7 @@ func unreachable(b *api.Backend, reason string) {
 }
 
 // awaited are the kinds whose rules other facts are needed for.
-var awaited = []Kind{BackendHung, ConfigurationUnsaved, FleetProxyMissing}
+var awaited = []Kind{BackendHung, FleetProxyMissing}
 
 // Each kind of problem is found in a scene, and nothing else is.
 func TestFind(t *testing.T) {
