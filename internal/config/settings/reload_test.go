@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // TestReload changes every setting at once, and back.
@@ -68,6 +70,32 @@ func TestReload(t *testing.T) {
 	}
 	if strings.Contains(fmt.Sprintf("%+v", changes), "s3cret") {
 		t.Errorf("a secret in %+v", changes)
+	}
+}
+
+// TestReloadOfMovedListener: the addresses of a listener and of its items change together. The listener needs a restart, so it runs on, and must not stop asking for
+// clients' certificates.
+func TestReloadOfMovedListener(t *testing.T) {
+	at := func(ca string, addresses ...string) *Loaded {
+		flags := []string{"--tls-cert", "/c.pem", "--tls-key", "/k.pem", "--tls-client-ca", addresses[0] + "=" + ca}
+		for _, address := range addresses {
+			flags = append(flags, "--tls-listen", address)
+		}
+		return given{flags: flags}.load(t)
+	}
+	inForce, changes := at("/ca.pem", "127.0.0.1:8443").Reload(at("/ca.pem", "127.0.0.1:9443"))
+	one := inForce.Secured()[0]
+	if inForce.TLSListen[0] != "127.0.0.1:8443" || one.ClientAuth != secure.RequiredClientCertificate || !slices.Equal(one.ClientCA, []string{"/ca.pem"}) {
+		t.Errorf("the listener at %s asks for clients' certificates: %v, of authorities %q", inForce.TLSListen[0], one.ClientAuth, one.ClientCA)
+	}
+	for _, c := range changes {
+		if c.Live {
+			t.Errorf("%s has changed", c.Name)
+		}
+	}
+	inForce, _ = inForce.Reload(at("/new.pem", "127.0.0.1:8443", "127.0.0.1:9443")) // one more listener
+	if one := inForce.Secured()[0]; !slices.Equal(one.ClientCA, []string{"/new.pem"}) {
+		t.Errorf("a listener that stays has the authorities %q", one.ClientCA)
 	}
 }
 

@@ -110,11 +110,22 @@ func (s *Settings) Secured() []secure.ListenerSettings {
 	return all
 }
 
+// perListener are the settings whose items are each for one listener, or for all that have none of their own.
+var perListener = []string{"tls-cert", "tls-key", "tls-client-ca", "tls-client-auth", "tls-min-version"}
+
+// namesListeners reports whether any of those settings has an item for one listener.
+func (s *Settings) namesListeners() bool {
+	return slices.ContainsFunc(slices.Concat(s.TLSCert, s.TLSKey, s.TLSClientCA, s.TLSClientAuth, s.TLSMinVersion), func(item string) bool {
+		address, _ := splitAddress(item)
+		return address != ""
+	})
+}
+
 // checkTLS checks the settings of TLS towards clients.
 func (l *loading) checkTLS() {
 	s := &l.settings
 	if len(s.TLSListen) == 0 {
-		for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca", "tls-client-auth", "tls-min-version", "tls-auto"} {
+		for _, name := range slices.Concat(perListener, []string{"tls-auto"}) {
 			if find(l.rows, name).value.Text() != "" {
 				l.warn("%sno effect, because no listener speaks TLS: set tls-listen, such as :8443", l.heads[name])
 			}
