@@ -499,15 +499,11 @@ func obey(ctx context.Context, order string, in io.Reader, out io.Writer) error 
 	if _, err := fmt.Sscan(order, &name, &address, &clients, &seed); err != nil {
 		return fmt.Errorf("bad order %q: %w", order, err)
 	}
-	var found *siege
-	for i := range sieges {
-		if sieges[i].name == name {
-			found = sieges[i].siege
-		}
-	}
-	if found == nil {
+	i := slices.IndexFunc(sieges, func(s scenario) bool { return s.name == name })
+	if i < 0 {
 		return fmt.Errorf("unknown siege %q", name)
 	}
+	found := sieges[i].siege
 	attacking, stop := context.WithCancel(ctx)
 	defer stop()
 	var visits atomic.Int64
