@@ -18,16 +18,13 @@ func StartEcho(ctx context.Context, wsbouncer string, count int) (addresses []st
 			p.Stop()
 		}
 	}
-	if addresses, err = child.FreeAddresses(count); err != nil {
-		return nil, nil, err
-	}
-	for _, address := range addresses {
-		p, err := child.StartSimulator(ctx, wsbouncer, address, "echo", "--quiet")
+	for range count {
+		p, address, err := child.StartSimulator(ctx, wsbouncer, "echo", "--quiet")
 		if err != nil {
 			stop()
 			return nil, nil, err
 		}
-		started = append(started, p)
+		started, addresses = append(started, p), append(addresses, address)
 	}
 	return addresses, stop, nil
 }

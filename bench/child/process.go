@@ -66,20 +66,24 @@ func WaitFor(ctx context.Context, p *Process, what string, condition func(contex
 	return nil
 }
 
-// StartSimulator starts a simulated server of a wsbouncer binary at an address, and returns when it accepts connections. The
+// StartSimulator starts a simulated server of a wsbouncer binary, and returns it and its address when it accepts connections. The
 // caller stops it.
-func StartSimulator(ctx context.Context, binary, address, protocol string, flags ...string) (*Process, error) {
+func StartSimulator(ctx context.Context, binary, protocol string, flags ...string) (_ *Process, address string, _ error) {
+	address, err := freeport.Address()
+	if err != nil {
+		return nil, "", err
+	}
 	p, err := Start(append([]string{binary, "sim", "--listen", address, "--protocol", protocol}, flags...))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	starting, cancel := context.WithTimeout(ctx, kit.StartTimeout)
 	defer cancel()
 	if err := p.Accepts(starting, address); err != nil {
 		p.Stop()
-		return nil, err
+		return nil, "", err
 	}
-	return p, nil
+	return p, address, nil
 }
 
 // StartProxy starts wsbouncer with a new folder below a directory, and returns when it answers. The caller stops it with [kit.StopAll].
@@ -89,16 +93,14 @@ func StartProxy(ctx context.Context, binary, directory string, flags ...string) 
 		return nil, err
 	}
 	p, err := kit.NewProxy(binary, "proxy", folder)
-	if err == nil {
-		err = p.Serve(flags...)
-	}
 	if err != nil {
 		return nil, err
 	}
-	if err = p.Answers(ctx); err != nil {
-		p.Kill()
+	if err := p.Start(ctx, flags...); err != nil {
+		p.KillAll()
+		return nil, err
 	}
-	return p, err
+	return p, nil
 }
 
 // Await waits until a proxy's statistics are as they should be.

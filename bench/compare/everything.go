@@ -128,7 +128,7 @@ func (a *all) configure(binary, database string, t rivals.Task, service ...strin
 			"service", "add", speechService, "--path", "/", "--profile", "vosk", "--auth", "keys", "--session-limit", "100000", "--client-message-rate", "1000000/s",
 		}, service...),
 	}, addBackends(t, 1), [][]string{{"key", "add", "load", "--tenant", "acme", "--session-limit", "100000", "--output", "json"}})
-	out, err := operate(binary, database, commands...)
+	out, err := kit.OperateAll(context.Background(), binary, database, commands...)
 	if err != nil {
 		return err
 	}
@@ -150,16 +150,6 @@ func addBackends(t rivals.Task, pools int) (commands [][]string) {
 	return commands
 }
 
-// operate runs commands on a database, and returns what the last one printed.
-func operate(binary, database string, commands ...[]string) (out string, err error) {
-	for _, arguments := range commands {
-		if out, err = kit.Operate(context.Background(), binary, append(arguments, "--database", database)...); err != nil {
-			return "", err
-		}
-	}
-	return out, nil
-}
-
 // join makes a database with room for two proxies, starts the other one, and returns the flags for the first.
 func (a *all) join(binary string, t rivals.Task) ([]string, error) {
 	if a.database == nil {
@@ -171,7 +161,7 @@ func (a *all) join(binary string, t rivals.Task) ([]string, error) {
 		return nil, err
 	}
 	url := a.database.URL(pgtest.User, pgtest.Password, name)
-	_, err := operate(binary, url, slices.Concat([][]string{{"migrate"}, {"service", "add", speechService, "--path", "/", "--profile", "vosk"}}, addBackends(t, 2))...)
+	_, err := kit.OperateAll(ctx, binary, url, slices.Concat([][]string{{"migrate"}, {"service", "add", speechService, "--path", "/", "--profile", "vosk"}}, addBackends(t, 2))...)
 	if err != nil {
 		return nil, err
 	}
@@ -226,15 +216,12 @@ func (a *all) servers(ctx context.Context, st *stage) (b servers, err error) {
 	if err := os.WriteFile(a.keySet, tokentest.KeySet(signer.JWK()), 0o600); err != nil {
 		return b, err
 	}
-	if b.addresses, err = child.FreeAddresses(3); err != nil {
-		return b, err
-	}
-	for _, address := range b.addresses {
-		p, err := child.StartSimulator(ctx, st.tools, address, "vosk", "--quiet")
+	for range 3 {
+		p, address, err := child.StartSimulator(ctx, st.tools, "vosk", "--quiet")
 		if err != nil {
 			return b, err
 		}
-		running = append(running, p)
+		running, b.addresses = append(running, p), append(b.addresses, address)
 	}
 	b.serves, err = rivals.NewCertificate(st.dir)
 	return b, err

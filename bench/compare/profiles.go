@@ -23,13 +23,9 @@ func profiles(_ context.Context, st *stage, _ []rivals.Rival) (all []rivals.Riva
 
 // voskServer starts a simulated Vosk server, which also accepts the subprotocol of another profile.
 func voskServer(ctx context.Context, st *stage) (servers, error) {
-	addresses, err := child.FreeAddresses(1)
+	p, address, err := child.StartSimulator(ctx, st.tools, "vosk", "--subprotocol", "binary", "--quiet")
 	if err != nil {
 		return servers{}, err
 	}
-	p, err := child.StartSimulator(ctx, st.tools, addresses[0], "vosk", "--subprotocol", "binary", "--quiet")
-	if err != nil {
-		return servers{}, err
-	}
-	return servers{addresses: addresses, stop: p.Stop}, nil
+	return servers{addresses: []string{address}, stop: p.Stop}, nil
 }

@@ -150,16 +150,10 @@ func (t turn) run(ctx context.Context, participants []rivals.Rival) (results.Rou
 // overloadedBefore reports whether a rival fell far short of this load in an earlier round: that takes long to see again. The base
 // rival always runs.
 func (t turn) overloadedBefore(rival string) bool {
-	if rival == t.base {
-		return false
-	}
-	for _, round := range t.before {
-		run, ok := round[rival]
-		if ok && run.Overload != "" && run.Values["answered"] < 0.8 {
-			return true
-		}
-	}
-	return false
+	return rival != t.base && slices.ContainsFunc(t.before, func(round results.Round) bool {
+		run := round[rival]
+		return run.Overload != "" && run.Values["answered"] < 0.8
+	})
 }
 
 // observeCalmly repeats an observation that something else on the machine disturbed, and keeps the least disturbed one. It does not

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -50,9 +51,7 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 		st.close()
 		return nil, err
 	}
-	if st.tools == "" {
-		st.tools = st.wsbouncer
-	}
+	st.tools = cmp.Or(st.tools, st.wsbouncer)
 	st.setUp = rivals.Options{
 		Root: root, Cache: filepath.Join(root, ".cache", "bench"), Dir: st.dir, WSBouncer: st.wsbouncer, Workers: workers, Offline: o.offline,
 		Variants: o.variants,

@@ -62,7 +62,7 @@ func measureIdle(ctx context.Context, p *programs, o options) ([]idleRow, error)
 
 // returns measures a profile with a server.
 func (p *programs) returns(ctx context.Context, d *dialogue, latency time.Duration, sessions int) ([]idleRow, error) {
-	server, address, err := p.startServer(ctx, d.Name, "--latency", latency.String())
+	server, address, err := child.StartSimulator(ctx, p.wsbouncer, d.Name, "--latency", latency.String(), "--quiet")
 	if err != nil {
 		return nil, err
 	}

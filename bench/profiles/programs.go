@@ -55,16 +55,6 @@ func prepare(ctx context.Context, o options) (p *programs, err error) {
 
 func (p *programs) remove() { _ = os.RemoveAll(p.dir) }
 
-// startServer starts a simulated server, and returns its address. The caller stops the process.
-func (p *programs) startServer(ctx context.Context, protocol string, flags ...string) (*child.Process, string, error) {
-	addresses, err := child.FreeAddresses(1)
-	if err != nil {
-		return nil, "", err
-	}
-	server, err := child.StartSimulator(ctx, p.wsbouncer, addresses[0], protocol, append(flags, "--quiet")...)
-	return server, addresses[0], err
-}
-
 // startProxy starts the proxy with a profile and a number of connections to a backend, and returns when all of them are idle. The
 // caller stops it.
 func (p *programs) startProxy(ctx context.Context, profile, backend string, connections int) (*kit.Proxy, error) {

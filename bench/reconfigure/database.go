@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
@@ -51,15 +49,5 @@ func begin(ctx context.Context, server *pgtest.Server) error {
 	if err := server.Start(ctx); err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, server.DSN("postgres"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	for _, statement := range []string{"ALTER SYSTEM SET fsync = on", "SELECT pg_reload_conf()"} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	return pgtest.Execute(ctx, server.DSN("postgres"), "ALTER SYSTEM SET fsync = on", "SELECT pg_reload_conf()")
 }

@@ -49,16 +49,12 @@ func (s *stage) relay(ctx context.Context) error {
 	for round := range s.rounds {
 		var cost [2]float64
 		for part := range 2 {
-			changing := (round+part)%2 == 1 // each comes first in turn
-			c, err := s.cost(ctx, changing)
+			changing := (round + part) % 2 // 1 with changes; each comes first in turn
+			c, err := s.cost(ctx, changing == 1)
 			if err != nil {
 				return err
 			}
-			if changing {
-				cost[1] = c
-			} else {
-				cost[0] = c
-			}
+			cost[changing] = c
 		}
 		quiet, ratios = append(quiet, cost[0]), append(ratios, cost[1]/cost[0])
 	}

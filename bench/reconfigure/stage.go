@@ -40,14 +40,11 @@ func set(ctx context.Context, o options, binary, directory string, d database) (
 	}}); err != nil {
 		return nil, err
 	}
-	addresses, err := child.FreeAddresses(1)
+	server, address, err := child.StartSimulator(ctx, binary, "echo")
 	if err != nil {
 		return nil, err
 	}
-	s.behind = "ws://" + addresses[0]
-	if s.server, err = child.StartSimulator(ctx, binary, addresses[0], "echo"); err != nil {
-		return nil, err
-	}
+	s.server, s.behind = server, "ws://"+address
 	s.proxy, err = child.StartProxy(ctx, binary, directory, "--database", d.name, "--log-level", "error", "--drain-timeout", "0s")
 	return s, err
 }

@@ -131,10 +131,8 @@ func (c *Cell) usual() bool { return c.Size == 1024 }
 
 // absence tells why a rival has no number.
 func (r *Report) absence(c *Cell, rival string) string {
-	for _, known := range r.Rivals {
-		if known.Name == rival && known.Missing != "" {
-			return rival + " was skipped"
-		}
+	if slices.ContainsFunc(r.Rivals, func(known Rival) bool { return known.Name == rival && known.Missing != "" }) {
+		return rival + " was skipped"
 	}
 	switch t := c.trouble(rival); {
 	case t.failed != "":

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,10 +108,7 @@ var workers = map[string]int{"nginx": 1, "haproxy": 1, "envoy": 1, "caddy": 1}
 
 // Workers returns the number of workers by rival: the defaults, changed by a list such as "nginx=2,envoy=2".
 func Workers(list string) (map[string]int, error) {
-	chosen := map[string]int{}
-	for name, n := range workers {
-		chosen[name] = n
-	}
+	chosen := maps.Clone(workers)
 	for setting := range strings.SplitSeq(list, ",") {
 		if setting == "" {
 			continue

@@ -59,27 +59,22 @@ func (b *board) say(format string, args ...any) {
 // that, and how many connections served them.
 func report(out io.Writer, clips []clip, sessions []session, direct map[string]transcript, backends []api.Backend) {
 	type tally struct{ sessions, equal int }
-	tallies := make(map[string]*tally)
+	tallies := make(map[string]tally)
 	answers := 0
 	for _, s := range sessions {
-		if tallies[s.clip] == nil {
-			tallies[s.clip] = new(tally)
-		}
 		t := tallies[s.clip]
 		t.sessions++
 		answers += len(s.heard)
 		if s.err == nil && s.heard.difference(direct[s.clip]) == "" {
 			t.equal++
 		}
+		tallies[s.clip] = t
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "recording\tsessions\tequal\twithout the proxy")
 	for _, c := range clips {
 		t := tallies[c.name]
-		if t == nil {
-			t = new(tally)
-		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", c.name, t.sessions, t.equal, direct[c.name].text())
 	}
 	_ = w.Flush() // there is no one to see a failure to write

@@ -6,6 +6,8 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // kubelet ends a pod. Its fields are static.
@@ -57,7 +59,7 @@ func (k *kubelet) end(ctx context.Context) (*result, error) {
 		}
 	}
 	// Clients read the last close frames, and begin again elsewhere.
-	if err := pause(ctx, time.Second); err != nil {
+	if err := kit.Wait(ctx, time.Second); err != nil {
 		return nil, err
 	}
 	k.say(r, fmt.Sprintf("the process has ended (%v)", k.pod.process.State()))

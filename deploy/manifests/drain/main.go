@@ -126,21 +126,9 @@ func run(ctx context.Context, o options) (*result, error) {
 	c.start(ctx, o.clients)
 	defer c.group.Wait()
 	defer cancel() // before the wait for the clients
-	if err := pause(ctx, drain/10); err != nil {
+	if err := kit.Wait(ctx, drain/10); err != nil {
 		return nil, err
 	}
 	k := &kubelet{ending: e, out: o.out, clients: c, endpoints: both, pod: a, other: b}
 	return k.end(ctx)
-}
-
-// pause waits. It returns an error if the context ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

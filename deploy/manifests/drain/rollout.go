@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -121,7 +121,7 @@ func rollOut(ctx context.Context, o options) error {
 	u.clients.start(ctx, o.clients)
 	defer u.clients.group.Wait()
 	defer cancel() // before the wait for the clients
-	if err := pause(ctx, longestOfRollout/2); err != nil {
+	if err := kit.Wait(ctx, longestOfRollout/2); err != nil {
 		return err
 	}
 	u.say("the update begins", old...)
@@ -142,7 +142,7 @@ func rollOut(ctx context.Context, o options) error {
 	u.show(ctx, all[len(all)-1])
 	u.tasks.Wait()
 	u.say("the old pods have ended", all[len(old):]...)
-	if err := pause(ctx, time.Second); err != nil {
+	if err := kit.Wait(ctx, time.Second); err != nil {
 		return err
 	}
 	u.judge()
@@ -248,7 +248,7 @@ func (u *update) start(ctx context.Context, n int) ([]*pod, error) {
 		number := u.pods
 		u.mu.Unlock()
 		name := fmt.Sprintf("wsbouncer-%d", number)
-		admin, err := freePort(fmt.Sprintf("127.0.1.%d", number))
+		admin, err := freeport.Address(fmt.Sprintf("127.0.1.%d", number))
 		if err != nil {
 			return pods, err
 		}
@@ -262,15 +262,6 @@ func (u *update) start(ctx context.Context, n int) ([]*pod, error) {
 		u.service.add(p)
 	}
 	return pods, nil
-}
-
-// freePort returns an address with a free port.
-func freePort(ip string) (string, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // startPod starts a proxy with its state in a folder of its own.

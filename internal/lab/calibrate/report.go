@@ -3,6 +3,7 @@ package calibrate
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -49,16 +50,12 @@ func (m *Measured) growth() string {
 }
 
 // last returns the last step with each number of streams, ordered by the number.
-func (r *Report) last() (steps []Step) {
+func (r *Report) last() []Step {
 	by := make(map[int]Step)
 	for _, s := range r.Steps {
 		by[s.Streams] = s
 	}
-	for _, s := range by {
-		steps = append(steps, s)
-	}
-	slices.SortFunc(steps, func(a, b Step) int { return a.Streams - b.Streams })
-	return steps
+	return slices.SortedFunc(maps.Values(by), func(a, b Step) int { return a.Streams - b.Streams })
 }
 
 // Bars writes a plot of lag by streams for a terminal. The limit is in its middle.

@@ -201,8 +201,7 @@ func (c *client) closed(payload []byte) {
 // failProtocol sends a close frame and fails the connection, because the server broke the protocol.
 func (c *client) failProtocol(err error) {
 	code := frame.ProtocolError
-	var of *frame.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*frame.Error](err); ok {
 		code = of.Code
 	}
 	c.control(frame.Close, frame.AppendClosePayload(nil, code, ""))
@@ -317,10 +316,10 @@ func (in *inbox) next(b []byte) (p piece, n int, err error) {
 
 // Kind returns a short name for the kind of an error, so that errors can be counted by kind.
 func Kind(err error) string {
-	var status *handshake.StatusError
-	switch {
-	case errors.As(err, &status):
+	if status, ok := errors.AsType[*handshake.StatusError](err); ok {
 		return fmt.Sprintf("HTTP %d", status.Status)
+	}
+	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -75,19 +76,9 @@ type Options struct {
 
 // withDefaults returns the options with the defaults filled in.
 func (o Options) withDefaults() Options {
-	set := func(d *time.Duration, value time.Duration) {
-		if *d == 0 {
-			*d = value
-		}
-	}
-	set(&o.ConnectTimeout, 10*time.Second)
-	set(&o.Drain, DefaultDrain)
-	set(&o.ProgressInterval, time.Second)
-	set(&o.SampleInterval, time.Second)
-	set(&o.Tick, 100*time.Microsecond)
-	if o.Loops == 0 {
-		o.Loops = max(1, loop.Processors()/2)
-	}
+	o.ConnectTimeout, o.Drain = cmp.Or(o.ConnectTimeout, 10*time.Second), cmp.Or(o.Drain, DefaultDrain)
+	o.ProgressInterval, o.SampleInterval = cmp.Or(o.ProgressInterval, time.Second), cmp.Or(o.SampleInterval, time.Second)
+	o.Tick, o.Loops = cmp.Or(o.Tick, 100*time.Microsecond), cmp.Or(o.Loops, max(1, loop.Processors()/2))
 	return o
 }
 

@@ -65,9 +65,7 @@ func newScript(o Options, random *rand.Rand) *script {
 		})
 		m.pattern = append([]byte(nil), s.pattern...)
 		frame.ApplyMask(m.pattern, m.key)
-		for range s.size - s.bodyEnd {
-			m.tail = append(m.tail, filler)
-		}
+		m.tail = bytes.Repeat([]byte{filler}, s.size-s.bodyEnd)
 		frame.ApplyMask(m.tail, m.key)
 	}
 	return s

@@ -87,15 +87,18 @@ func parseLimit(text string, u unit) (limit float64, ok bool) {
 // String returns the threshold's text without spaces.
 func (t Threshold) String() string { return t.text }
 
+// MarshalText is String, for JSON.
+func (t Threshold) MarshalText() ([]byte, error) { return []byte(t.text), nil }
+
 // Verdict is the result of comparing a threshold.
 type Verdict struct {
-	Threshold Threshold
-	// Value is the measured value in Unit: ms, %, or nothing for a number without a unit.
-	Value float64
-	Unit  string
+	Threshold Threshold `json:"threshold"`
 	// Measured reports whether there was anything to measure. If not, the threshold counts as failed.
-	Measured bool
-	Failed   bool
+	Measured bool `json:"measured"`
+	// Value is the measured value in Unit: ms, %, or nothing for a number without a unit.
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Failed bool    `json:"failed"`
 }
 
 // String returns the threshold, whether it held, and the measured value, such as "p99>50ms: failed, 61.3ms".

@@ -131,10 +131,8 @@ func assemblyAIFails(v *voice, code frame.CloseCode, reason string) {
 // assemblyAIAuth takes keys as they are, or tokens that live for a short time as ?token=; both are the same here. The service accepts
 // the upgrade before it looks (AssemblyAI/assemblyai-node-sdk, issue 97, shows a client's view of it).
 var assemblyAIAuth = &keyAuth{
-	key: func(r *http.Request) string { return cmp.Or(r.Header.Get("Authorization"), r.URL.Query().Get("token")) },
-	status: func(bool, string) rejection {
-		return rejection{http.StatusUnauthorized, nil, `{"error":"Unauthorized"}`}
-	},
+	key:          func(r *http.Request) string { return cmp.Or(r.Header.Get("Authorization"), r.URL.Query().Get("token")) },
+	unauthorized: `{"error":"Unauthorized"}`,
 	message: func(v *voice, missing bool) {
 		reason := "Unauthorized Connection: Invalid API key"
 		if missing {

@@ -22,8 +22,6 @@ type azureDialogue struct {
 	recognition
 }
 
-func (d *azureDialogue) greet(*voice) {}
-
 func (d *azureDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	fields, body := message, []byte(nil)
 	if kind == frame.Binary {
@@ -136,7 +134,5 @@ var azureAuth = &keyAuth{
 	key: func(r *http.Request) string {
 		return cmp.Or(r.Header.Get("Ocp-Apim-Subscription-Key"), scheme(r, "Bearer"))
 	},
-	status: func(bool, string) rejection {
-		return rejection{http.StatusUnauthorized, nil, `{"error":{"code":"401","message":"Access denied due to invalid subscription key or wrong API endpoint."}}`}
-	},
+	unauthorized: `{"error":{"code":"401","message":"Access denied due to invalid subscription key or wrong API endpoint."}}`,
 }

@@ -92,7 +92,5 @@ var cartesiaAuth = &keyAuth{
 		query := r.URL.Query()
 		return cmp.Or(scheme(r, "Bearer"), strings.TrimSpace(r.Header.Get("X-Api-Key")), query.Get("api_key"), query.Get("access_token"))
 	},
-	status: func(_ bool, id string) rejection {
-		return rejection{http.StatusUnauthorized, nil, `{"error_code":"unauthorized","title":"Unauthorized","message":"Invalid API key.","request_id":"` + id + `"}`}
-	},
+	unauthorized: `{"error_code":"unauthorized","title":"Unauthorized","message":"Invalid API key.","request_id":"$ID"}`,
 }

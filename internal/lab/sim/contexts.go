@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -59,8 +58,6 @@ type speechContext struct {
 func newContextsDialogue(vendor contextsVendor, least, most int) *contextsDialogue {
 	return &contextsDialogue{vendor: vendor, least: least, most: most, contexts: make(map[string]*speechContext)}
 }
-
-func (d *contextsDialogue) greet(*voice) {}
 
 func (d *contextsDialogue) hear(v *voice, _ frame.Opcode, message []byte) {
 	said, ok := d.vendor.read(v, message)
@@ -133,12 +130,6 @@ func (c *speechContext) words(word string) []string { return strings.Fields(besi
 
 // length is how much was spoken: what a slow server needs its time for.
 func (d *contextsDialogue) length() time.Duration { return time.Duration(d.words) * utterance }
-
-// inJSON returns a value as JSON.
-func inJSON(value any) []byte {
-	b, _ := json.Marshal(value) // never fails for what is said here
-	return b
-}
 
 // silent ends a connection that is idle: nothing is known of what the services say then, if they have no context.
 func (d *contextsDialogue) silent(v *voice) {

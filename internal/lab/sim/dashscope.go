@@ -17,8 +17,6 @@ type dashScopeDialogue struct {
 	sentence int // sentences that have ended
 }
 
-func (d *dashScopeDialogue) greet(*voice) {}
-
 func (d *dashScopeDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if kind == frame.Binary {
 		if d.task == "" {
@@ -101,8 +99,7 @@ func (d *dashScopeDialogue) result(v *voice, ends bool) {
 		d.next()
 		d.sentence++
 	}
-	encoded, _ := json.Marshal(sentence) // never fails
-	d.event(v, r, "result-generated", fmt.Sprintf(`{"output":{"sentence":%s},"usage":%s}`, encoded, usage))
+	d.event(v, r, "result-generated", fmt.Sprintf(`{"output":{"sentence":%s},"usage":%s}`, inJSON(sentence), usage))
 }
 
 func (d *dashScopeDialogue) event(v *voice, r role, event, payload string) {

@@ -110,8 +110,8 @@ var deepgramAuth = &keyAuth{
 		}
 		return key
 	},
-	status: func(_ bool, id string) rejection {
-		body := `{"err_code":"INVALID_AUTH","err_msg":"Invalid credentials.","request_id":"` + id + `"}`
-		return rejection{http.StatusUnauthorized, map[string]string{"dg-error": body, "dg-request-id": id}, body}
+	unauthorized: `{"err_code":"INVALID_AUTH","err_msg":"Invalid credentials.","request_id":"$ID"}`,
+	header: func(id, body string) map[string]string {
+		return map[string]string{"dg-error": body, "dg-request-id": id}
 	},
 }

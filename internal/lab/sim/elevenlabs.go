@@ -129,9 +129,7 @@ func elevenLabsFails(v *voice, code, message string) {
 
 // elevenLabsAuth takes keys in xi-api-key. The service accepts the upgrade before it looks at the key.
 var elevenLabsAuth = &keyAuth{
-	key: func(r *http.Request) string { return r.Header.Get("Xi-Api-Key") },
-	status: func(bool, string) rejection {
-		return rejection{http.StatusUnauthorized, nil, `{"detail":{"status":"invalid_api_key","message":"Invalid API key"}}`}
-	},
-	message: func(v *voice, _ bool) { elevenLabsFails(v, "invalid_api_key", "Invalid API key") },
+	key:          func(r *http.Request) string { return r.Header.Get("Xi-Api-Key") },
+	unauthorized: `{"detail":{"status":"invalid_api_key","message":"Invalid API key"}}`,
+	message:      func(v *voice, _ bool) { elevenLabsFails(v, "invalid_api_key", "Invalid API key") },
 }

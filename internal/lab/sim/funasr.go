@@ -48,8 +48,6 @@ func newFunASRDialogue() *funASRDialogue {
 	return &funASRDialogue{funASRSettings: funASRSettings{Mode: "2pass", WavName: "microphone", ChunkInterval: 10, Speaking: true}}
 }
 
-func (d *funASRDialogue) greet(*voice) {}
-
 func (d *funASRDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if kind == frame.Binary {
 		switch {

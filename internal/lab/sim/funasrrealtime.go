@@ -22,8 +22,6 @@ func newFunASRRealtimeDialogue() *funASRRealtimeDialogue {
 	return &funASRRealtimeDialogue{recognition: newRecognition("", 16000)}
 }
 
-func (d *funASRRealtimeDialogue) greet(*voice) {}
-
 func (d *funASRRealtimeDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if kind == frame.Binary {
 		if d.active {

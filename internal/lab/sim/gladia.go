@@ -35,8 +35,6 @@ func newGladiaDialogue(query url.Values) *gladiaDialogue {
 	}
 }
 
-func (d *gladiaDialogue) greet(*voice) {}
-
 func (d *gladiaDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if kind == frame.Binary {
 		d.audio(v, message)

@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -99,14 +99,10 @@ var sampleBytes = map[string]int{
 // newTimeline returns one for a number of samples a second in all channels. What is not known, or compressed, counts as 16 kHz in 16
 // bits.
 func newTimeline(encoding string, rate int) timeline {
-	size := sampleBytes[encoding]
-	if size == 0 {
-		size = 2
-	}
 	if rate < 1 || rate > 1<<20 {
 		rate = 16000
 	}
-	return timeline{perSecond: size * rate}
+	return timeline{perSecond: cmp.Or(sampleBytes[encoding], 2) * rate}
 }
 
 func (t *timeline) listen(audio []byte) { t.heard += len(audio) }
@@ -211,6 +207,5 @@ func timedJSON[T any](t *timeline, words string, entry func(w timedWord) T) []by
 	for _, w := range t.words(words) {
 		list = append(list, entry(w))
 	}
-	encoded, _ := json.Marshal(list) // never fails
-	return encoded
+	return inJSON(list)
 }

@@ -24,17 +24,12 @@ type keyAuth struct {
 	key func(r *http.Request) string
 	// subprotocols are those that the service accepts, since browsers offer their key behind one.
 	subprotocols []string
-	// status is the HTTP answer to such a client; id is the request's.
-	status func(missing bool, id string) rejection
+	// unauthorized is the body of the HTTP answer (401) to such a client, JSON, in which $ID stands for the request's id.
+	unauthorized string
+	// header returns further fields of that answer; nil for none.
+	header func(id, body string) map[string]string
 	// message is what the service says after the upgrade, if it accepts the upgrade before it checks the key; otherwise nil.
 	message func(v *voice, missing bool)
-}
-
-// rejection is the HTTP answer to a bad key.
-type rejection struct {
-	status int
-	header map[string]string // further fields
-	body   string            // JSON
 }
 
 // scheme returns the credentials of that scheme (RFC 9110, section 11.4), or nothing.
@@ -130,17 +125,21 @@ func (s *Server) subprotocolOf(r *http.Request) string {
 	return ""
 }
 
-// answer sends the rejection and closes the connection. It reads what the client is still sending, so that no reset overtakes the answer.
-func (r rejection) answer(nc net.Conn) {
+// refuse answers a request with that id, which has a bad key, and closes the connection. It reads what the client is still sending, so that no reset
+// overtakes the answer.
+func (a *keyAuth) refuse(nc net.Conn, id string) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(time.Second))
+	body := strings.ReplaceAll(a.unauthorized, "$ID", id)
 	response := &http.Response{
-		StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, Close: true,
+		StatusCode: http.StatusUnauthorized, ProtoMajor: 1, ProtoMinor: 1, Close: true,
 		Header:        http.Header{"Content-Type": {"application/json"}},
-		ContentLength: int64(len(r.body)), Body: io.NopCloser(strings.NewReader(r.body)),
+		ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body)),
 	}
-	for name, value := range r.header {
-		response.Header.Set(name, value)
+	if a.header != nil {
+		for name, value := range a.header(id, body) {
+			response.Header.Set(name, value)
+		}
 	}
 	var b bytes.Buffer
 	_ = response.Write(&b) // does not fail on a buffer

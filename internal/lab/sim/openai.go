@@ -75,8 +75,7 @@ func (d *openAIDialogue) greet(v *voice) {
 
 // tell says an event that shows the session.
 func (d *openAIDialogue) tell(v *voice, r role, event string) {
-	session, _ := json.Marshal(d.session) // never fails: what is in it was JSON
-	v.text(r, `{"type":"%s","event_id":"%s","session":%s}`, event, d.event(), session)
+	v.text(r, `{"type":"%s","event_id":"%s","session":%s}`, event, d.event(), inJSON(d.session))
 }
 
 func (d *openAIDialogue) event() string {
@@ -274,13 +273,8 @@ var openAIAuth = &keyAuth{
 		}
 		return key
 	},
-	status: func(_ bool, id string) rejection {
-		return rejection{
-			http.StatusUnauthorized,
-			map[string]string{"x-request-id": id},
-			`{"error":{"message":"` + openAIBadKey + `","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`,
-		}
-	},
+	unauthorized: `{"error":{"message":"` + openAIBadKey + `","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`,
+	header:       func(id, _ string) map[string]string { return map[string]string{"x-request-id": id} },
 	message: func(v *voice, _ bool) {
 		openAIFails(v, "event_1", "invalid_api_key", openAIBadKey, "")
 		v.end(3000, "invalid_request_error.invalid_api_key")

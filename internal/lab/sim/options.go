@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -67,21 +68,9 @@ const (
 
 // withDefaults returns the options with their defaults filled in.
 func (o Options) withDefaults() Options {
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
-	}
-	if o.Protocol == "" {
-		o.Protocol = Echo
-	}
-	if o.MaxMessage == 0 {
-		o.MaxMessage = 16 << 20
-	}
-	if o.Loops == 0 {
-		o.Loops = 1
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Listen, o.Protocol = cmp.Or(o.Listen, "127.0.0.1:0"), cmp.Or(o.Protocol, Echo)
+	o.MaxMessage, o.Loops = cmp.Or(o.MaxMessage, 16<<20), cmp.Or(o.Loops, 1)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -77,10 +78,7 @@ func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
 	if f := &o.Fail; f.Greeting || f.Late > 0 || f.Chatter > 0 {
 		r.unsolicited = &unsolicited{conn: k}
 	}
-	r.silence = silence{conn: k, limit: k.server.protocol.Silence}
-	if o.Silence > 0 {
-		r.silence.limit = o.Silence
-	}
+	r.silence = silence{conn: k, limit: cmp.Or(o.Silence, k.server.protocol.Silence)}
 	return r
 }
 
@@ -93,7 +91,9 @@ func (r *replies) start() {
 	if r.unsolicited != nil {
 		r.unsolicited.start()
 	}
-	r.dialogue.greet(&r.voice)
+	if d, ok := r.dialogue.(greeter); ok {
+		d.greet(&r.voice)
+	}
 	r.speak()
 }
 
@@ -403,11 +403,7 @@ func (p *unsolicited) sendLate() {
 	if p.late.Active() {
 		return
 	}
-	after := p.conn.server.options.Fail.LateAfter
-	if after == 0 {
-		after = defaultLateAfter
-	}
-	p.late.Set(p.conn.socket, after, timerUnasked)
+	p.late.Set(p.conn.socket, cmp.Or(p.conn.server.options.Fail.LateAfter, defaultLateAfter), timerUnasked)
 }
 
 // sendDueLate sends the scheduled late message.

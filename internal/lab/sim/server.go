@@ -13,6 +13,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -271,9 +272,10 @@ func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, plac
 		s.counters.badRequests.Add(1)
 		return nil, false, refuseWith(refusal)
 	}
-	if wrong, missing := s.wrongKey(request.Request); wrong && s.refusesByStatus() {
+	if wrong, _ := s.wrongKey(request.Request); wrong && s.refusesByStatus() {
 		s.slots.refuse()
-		return nil, false, s.protocol.auth.status(missing, uuid(dice)).answer
+		id := uuid(dice)
+		return nil, false, func(nc net.Conn) { s.protocol.auth.refuse(nc, id) }
 	}
 	if s.options.Admit != nil {
 		if status := s.options.Admit(request.Request); status != 0 {
@@ -491,14 +493,10 @@ func (s *Server) runOutOfMemory() {
 	}
 	s.tasks.Go(func() {
 		s.Kill()
-		after := s.options.Fail.OOMFor
-		if after == 0 {
-			after = defaultOOM
-		}
 		select {
 		case <-s.ending.Done():
 			return
-		case <-time.After(after):
+		case <-time.After(cmp.Or(s.options.Fail.OOMFor, defaultOOM)):
 		}
 		if err := s.Revive(); err != nil && !errors.Is(err, errClosed) {
 			s.options.Logger.Error("the server stays dead", "error", err)

@@ -34,8 +34,6 @@ func newSherpaDialogue(python bool) *sherpaDialogue {
 	return &sherpaDialogue{recognition: recognition{times: timeline{perSecond: sherpaPerSecond}}, python: python}
 }
 
-func (d *sherpaDialogue) greet(*voice) {}
-
 func (d *sherpaDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	switch {
 	case kind == frame.Binary:

@@ -43,8 +43,6 @@ type sonioxToken struct {
 	Final      bool    `json:"is_final"`
 }
 
-func (d *sonioxDialogue) greet(*voice) {}
-
 func (d *sonioxDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	var said sonioxMessage
 	switch {
@@ -164,7 +162,5 @@ var sonioxAuth = &keyAuth{
 		}
 		return cmp.Or(scheme(r, "Bearer"), key)
 	},
-	status: func(bool, string) rejection {
-		return rejection{http.StatusUnauthorized, nil, `{"error_code":401,"error_message":"Invalid API key."}`}
-	},
+	unauthorized: `{"error_code":401,"error_message":"Invalid API key."}`,
 }

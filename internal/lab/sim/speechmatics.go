@@ -21,8 +21,6 @@ type speechmaticsDialogue struct {
 	recognition
 }
 
-func (d *speechmaticsDialogue) greet(*voice) {}
-
 // speechmaticsMessage is what a client says.
 type speechmaticsMessage struct {
 	Message string `json:"message"`
@@ -137,8 +135,6 @@ func (d *speechmaticsDialogue) silent(v *voice) {
 
 // speechmaticsAuth takes keys as "Bearer KEY", or tokens that live for a short time as ?jwt=; both are the same here.
 var speechmaticsAuth = &keyAuth{
-	key: func(r *http.Request) string { return cmp.Or(scheme(r, "Bearer"), r.URL.Query().Get("jwt")) },
-	status: func(bool, string) rejection {
-		return rejection{http.StatusUnauthorized, nil, `{"code":401,"error":"Permission Denied"}`}
-	},
+	key:          func(r *http.Request) string { return cmp.Or(scheme(r, "Bearer"), r.URL.Query().Get("jwt")) },
+	unauthorized: `{"code":401,"error":"Permission Denied"}`,
 }

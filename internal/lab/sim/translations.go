@@ -54,16 +54,14 @@ func (d *translationDialogue) greet(v *voice) {
 
 // tell says an event that shows the session.
 func (d *translationDialogue) tell(v *voice, r role, event string) {
-	audio, _ := json.Marshal(d.audio) // never fails: what is in it was JSON
 	v.text(r, `{"type":"%s","event_id":"%s","session":{"id":"%s","type":"translation","model":%s,"expires_at":%d,"audio":%s}}`,
-		event, d.event(), d.id, quote(d.model), d.expires, audio)
+		event, d.event(), d.id, quote(d.model), d.expires, inJSON(d.audio))
 }
 
 func (d *translationDialogue) event() string { return fmt.Sprintf("event_%016x", d.dice.Uint64()) }
 
 func (d *translationDialogue) fail(v *voice, code, reason string) {
-	v.text(remark, `{"type":"error","event_id":"%s","error":{"type":"invalid_request_error","code":"%s","message":%s,"param":null,"event_id":null}}`,
-		d.event(), code, quote(reason))
+	openAIFails(v, d.event(), code, reason, "")
 }
 
 func (d *translationDialogue) hear(v *voice, kind frame.Opcode, message []byte) {

@@ -14,11 +14,12 @@ import (
 
 // dialogue is what a server says on one connection. It does no I/O, and belongs to the connection's loop.
 type dialogue interface {
-	// greet says what the server says before it was told anything.
-	greet(v *voice)
 	// hear says what the server says to a message, which is valid during the call.
 	hear(v *voice, kind frame.Opcode, message []byte)
 }
+
+// greeter is a dialogue in which the server says something before it was told anything.
+type greeter interface{ greet(v *voice) }
 
 // role is what a message is in its protocol. NastyOptions go by it.
 type role uint8
@@ -95,8 +96,11 @@ func (v *voice) say(r reply) { v.said = append(v.said, r) }
 func (v *voice) hit(p float64) bool { return p > 0 && v.dice.Float64() < p }
 
 // quote returns a text as a JSON string.
-func quote(text string) []byte {
-	b, _ := json.Marshal(text) // never fails for a string
+func quote(text string) []byte { return inJSON(text) }
+
+// inJSON returns a value as JSON.
+func inJSON(value any) []byte {
+	b, _ := json.Marshal(value) // never fails for what is said here
 	return b
 }
 

@@ -50,8 +50,6 @@ type voskDialogue struct {
 
 func newVoskDialogue() *voskDialogue { return &voskDialogue{rate: defaultSampleRate, words: true} }
 
-func (d *voskDialogue) greet(*voice) {}
-
 func (d *voskDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if kind == frame.Text && bytes.Contains(message, []byte("config")) {
 		if err := d.configure(message); err != nil {

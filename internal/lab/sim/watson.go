@@ -27,8 +27,6 @@ type watsonDialogue struct {
 
 const watsonListening = `{"state": "listening"}`
 
-func (d *watsonDialogue) greet(*voice) {}
-
 func (d *watsonDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if kind == frame.Binary && len(message) > 0 {
 		if !d.started {

@@ -28,8 +28,6 @@ type whisperLiveDialogue struct {
 // whisperLiveListed is how many completed segments a message lists at most: send_last_n_segments.
 const whisperLiveListed = 10
 
-func (d *whisperLiveDialogue) greet(*voice) {}
-
 func (d *whisperLiveDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	switch {
 	case !d.begun:

@@ -3,6 +3,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -62,12 +63,7 @@ type Stage struct {
 // Start starts the servers and the proxy, and waits until the proxy has connections. It returns an error if ctx ends first. The caller
 // closes the stage.
 func Start(ctx context.Context, o Options) (*Stage, error) {
-	if o.Servers == 0 {
-		o.Servers = 2
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Servers, o.Log = cmp.Or(o.Servers, 2), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := new(Stage)
 	settings := app.DefaultSettings()
 	settings.Listen = []string{"127.0.0.1:0"}

@@ -140,8 +140,8 @@ func (l *link) next(until time.Time) error {
 // fail notes that the connection has ended.
 func (l *link) fail(err error) {
 	code := frame.CloseCode(0)
-	closed := (*speaker.CloseError)(nil)
-	if errors.As(err, &closed) {
+	closed, ok := errors.AsType[*speaker.CloseError](err)
+	if ok {
 		code = closed.Code
 		l.journal.note("received close %v", code)
 	} else {

@@ -217,10 +217,7 @@ func (r *run) disturb(tasks *kit.Crew, fail func(error)) {
 		case "operator":
 			operators = append(operators, s)
 		case "client":
-			path := "/" + s.visits
-			if s.visits == "" {
-				path = "/" + s.name
-			}
+			path := "/" + cmp.Or(s.visits, s.name)
 			for i := range attackers {
 				dice := rand.New(rand.NewPCG(r.seed(s.name), uint64(i)))
 				tasks.Go(func(ctx context.Context) { r.attack(ctx, s, path, dice) })

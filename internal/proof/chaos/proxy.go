@@ -55,11 +55,8 @@ func startProxy(ctx context.Context, binary, name, directory string, config *con
 	if m.descriptors > 0 {
 		p.Through = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, m.descriptors)}
 	}
-	if err := p.Serve(arguments...); err != nil {
-		return nil, err
-	}
-	if err := p.Answers(ctx); err != nil {
-		p.Kill()
+	if err := p.Start(ctx, arguments...); err != nil {
+		p.KillAll()
 		return nil, err
 	}
 	p.unused = p.OpenFiles()

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -43,9 +44,7 @@ type service struct {
 
 // newService starts the servers of a service: the healthy ones, which fail sessions as fail says, and the hostile one of its scenario.
 func newService(name, protocol string, healthy, sessions int, s *scenario, fail sim.FailOptions, seed uint64, j *kit.Journal) (*service, error) {
-	if protocol == "" {
-		protocol = sim.Vosk
-	}
+	protocol = cmp.Or(protocol, sim.Vosk)
 	v := &service{
 		name: name, protocol: protocol, profile: protocol, sessions: sessions, scenario: s, journal: j,
 		cap: 2*sessions + 20*attackers,

@@ -103,7 +103,7 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 	}
 	length := min(max(r.options.Duration/siegeShare, minSiege), 15*time.Second)
 	sessions := siegeSessions
-	if r.options.Sessions < r.options.withDefaults().Sessions || length < judgedSiege {
+	if length < judgedSiege {
 		sessions = min(r.options.Sessions, siegeSessions)
 	}
 	fmt.Fprintf(r.options.Out, "\nSieges of %v each, beside %d well-behaved sessions:\n", length, sessions)
@@ -146,11 +146,7 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 	if p99 := o.load.Latency.Quantile(0.99); length >= judgedSiege && runtime.NumCPU() >= judgedProcessors && p99 > siegeLatency+r.atPeace {
 		wrong("a siege slowed well-behaved clients down", "the 99th percentile is %v; without a siege it was %v", p99, r.atPeace)
 	}
-	allowed := siegeMemory
-	if s.siege.memory > 0 {
-		allowed = s.siege.memory
-	}
-	if o.memory-o.before > allowed {
+	if o.memory-o.before > cmp.Or(s.siege.memory, siegeMemory) {
 		wrong("a siege made the proxy's memory grow", "from %d MiB to %d", o.before, o.memory)
 	}
 	if o.unfinished > siegeHandshakes {
@@ -503,15 +499,11 @@ func obey(ctx context.Context, order string, in io.Reader, out io.Writer) error 
 	if _, err := fmt.Sscan(order, &name, &address, &clients, &seed); err != nil {
 		return fmt.Errorf("bad order %q: %w", order, err)
 	}
-	var found *siege
-	for i := range sieges {
-		if sieges[i].name == name {
-			found = sieges[i].siege
-		}
-	}
-	if found == nil {
+	i := slices.IndexFunc(sieges, func(s scenario) bool { return s.name == name })
+	if i < 0 {
 		return fmt.Errorf("unknown siege %q", name)
 	}
+	found := sieges[i].siege
 	attacking, stop := context.WithCancel(ctx)
 	defer stop()
 	var visits atomic.Int64

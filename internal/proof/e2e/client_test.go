@@ -70,8 +70,7 @@ func dialFree(t testing.TB, url string) *rawClient {
 
 // refusedWith returns the HTTP status that a dial was refused with.
 func refusedWith(err error) int {
-	var status ws.StatusError
-	errors.As(err, &status)
+	status, _ := errors.AsType[ws.StatusError](err)
 	return int(status)
 }
 
@@ -183,8 +182,8 @@ func (c *rawClient) expectEnd() {
 }
 
 func isTimeout(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) && network.Timeout()
+	network, ok := errors.AsType[net.Error](err)
+	return ok && network.Timeout()
 }
 
 // close closes the session in order.

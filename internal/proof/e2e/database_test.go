@@ -12,11 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite" // the driver, for straight SQL
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
-
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
@@ -77,13 +75,7 @@ func postgresDatabase(t testing.TB, server *pgtest.Server, name string) *databas
 	run := func(database, statement string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 		defer cancel()
-		conn, err := pgx.Connect(ctx, server.DSN(database))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = conn.Close(ctx) }()
-		_, err = conn.Exec(ctx, statement)
-		return err
+		return pgtest.Execute(ctx, server.DSN(database), statement)
 	}
 	if err := run("postgres", "CREATE DATABASE "+name); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -93,17 +92,13 @@ func (r *run) reload(ctx context.Context) error {
 func (r *run) rotate(ctx context.Context) error {
 	r.turn++
 	name := fmt.Sprintf("clients-%d-%d", os.Getpid(), r.turn)
-	text, err := r.command(ctx, "key", "add", name, "-o", "json")
-	var added struct{ Key, Version string }
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &added)
-	}
+	key, version, err := kit.AddKey(ctx, r.o.Binary, name, "--admin", "unix:"+r.proxy.Socket())
 	if err != nil {
-		return fmt.Errorf("making a key: %w", err)
+		return err
 	}
 	if err := r.proxy.Until(ctx, "the key is in force", func() (bool, error) { // the command does not wait for that
 		stats, err := r.proxy.Stats(ctx)
-		return err == nil && stats.Configuration.Version == added.Version, nil
+		return err == nil && stats.Configuration.Version == version, nil
 	}); err != nil {
 		return err
 	}
@@ -121,7 +116,7 @@ func (r *run) rotate(ctx context.Context) error {
 	if err := errors.Join(err, failed, os.WriteFile(authorities, append(now, then...), 0o600)); err != nil {
 		return err
 	}
-	leave, err := r.come(ctx, added.Key, authorities)
+	leave, err := r.come(ctx, key, authorities)
 	if err != nil {
 		return err
 	}

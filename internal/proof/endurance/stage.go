@@ -122,12 +122,8 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := os.WriteFile(configuration, []byte(r.configuration()), 0o600); err != nil {
 		return err
 	}
-	for _, arguments := range [][]string{{"migrate"}, {"config", "import", configuration, "--with-tenants", "--yes"}} {
-		if _, err := kit.Operate(ctx, r.o.Binary, append(arguments, "--database", r.url())...); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = kit.OperateAll(ctx, r.o.Binary, r.url(), []string{"migrate"}, []string{"config", "import", configuration, "--with-tenants", "--yes"})
+	return err
 }
 
 // configuration returns that of the proxy. There are places for the sessions of an old process and of a new one.

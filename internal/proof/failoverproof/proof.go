@@ -225,7 +225,7 @@ func (r *proof) session(ctx context.Context) {
 	for err == nil {
 		err = t.hold(ctx)
 		c, ok := t.conn.(*returning)
-		if refused := (*refusal)(nil); !ok || !errors.As(err, &refused) || !refused.gone() || r.o.Outside == nil || !c.wasOf(r.o.Outside.Killed.Load()) {
+		if refused, was := errors.AsType[*refusal](err); !ok || !was || !refused.gone() || r.o.Outside == nil || !c.wasOf(r.o.Outside.Killed.Load()) {
 			break
 		}
 		r.mu.Lock()

@@ -155,7 +155,7 @@ func (c *returning) wasOf(process *string) bool {
 // dial connects, also to where the proxy says. With a token, it asks for the session, and says how many messages it has got unless got is negative.
 func (c *returning) dial(l limits, token string, got int, within time.Duration) (arrival, error) {
 	a, err := c.dialAt(c.url.Host, l, token, got, within)
-	if refused := (*refusal)(nil); errors.As(err, &refused) && (refused.status == http.StatusTemporaryRedirect || refused.status == 4307) {
+	if refused, ok := errors.AsType[*refusal](err); ok && (refused.status == http.StatusTemporaryRedirect || refused.status == 4307) {
 		u, err := url.Parse(refused.text)
 		if err != nil {
 			return a, wrong{err}
@@ -203,7 +203,7 @@ func (c *returning) dialAt(host string, l limits, token string, got int, within 
 		return a, nil
 	}
 	m, err := a.conn.Receive(until)
-	if closed := (*speaker.CloseError)(nil); errors.As(err, &closed) {
+	if closed, ok := errors.AsType[*speaker.CloseError](err); ok {
 		return a, &refusal{int(closed.Code), closed.Reason}
 	}
 	said := saysOf(m)
@@ -410,7 +410,7 @@ func (c *returning) tryBack(twice bool, l limits) error {
 	if first.err != nil {
 		return first.err
 	}
-	if refused := (*refusal)(nil); errors.As(second.err, &refused) && !refused.later() {
+	if refused, ok := errors.AsType[*refusal](second.err); ok && !refused.later() {
 		c.returns.refused++
 	}
 	if second.err == nil {

@@ -1,6 +1,7 @@
 package failoverproof
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -106,9 +107,7 @@ func (s *scene) profile() (name, file string, err error) {
 	if s.o.ProfileFile != "" {
 		return s.o.Profile, s.o.ProfileFile, nil
 	}
-	if name = s.o.Profile; name == "" {
-		name = s.o.Protocol
-	}
+	name = cmp.Or(s.o.Profile, s.o.Protocol)
 	of, err := protocolNamed(s.o.Protocol)
 	if err != nil {
 		return name, "", err

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,36 +27,21 @@ type database struct {
 
 // startDatabase starts a server with an empty database, and makes that many ways for proxies.
 func startDatabase(ctx context.Context, proxies int) (*database, error) {
-	primary, err := pgtest.New()
+	primary, err := pgtest.Started(ctx, databaseName)
 	if err != nil {
 		return nil, err
 	}
 	d := &database{primary: primary}
-	if err := d.begin(ctx, proxies); err != nil {
-		d.close()
-		return nil, err
-	}
-	return d, nil
-}
-
-func (d *database) begin(ctx context.Context, proxies int) error {
-	if err := d.primary.Start(ctx); err != nil {
-		return err
-	}
-	if err := pgtest.Execute(ctx, d.primary.DSN("postgres"), "CREATE DATABASE "+databaseName); err != nil {
-		return err
-	}
 	for range proxies + 1 {
-		f, err := kit.NewForwarder(address(d.primary))
+		f, err := kit.NewForwarder(primary.Address())
 		if err != nil {
-			return err
+			d.close()
+			return nil, err
 		}
 		d.ways = append(d.ways, f)
 	}
-	return nil
+	return d, nil
 }
-
-func address(s *pgtest.Server) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
 func (d *database) close() {
 	for _, f := range d.ways {
@@ -74,9 +57,7 @@ func (d *database) close() {
 }
 
 // url returns the name of the database over a way.
-func (d *database) url(way int) string {
-	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", pgtest.User, pgtest.Password, d.ways[way].Address(), databaseName)
-}
+func (d *database) url(way int) string { return pgtest.URLAt(d.ways[way].Address(), databaseName) }
 
 // operator returns the name of the database over the way that is never cut.
 func (d *database) operator() string { return d.url(len(d.ways) - 1) }
@@ -108,25 +89,15 @@ func (d *database) start(ctx context.Context, s *pgtest.Server) error {
 }
 
 // prepareStandby makes and starts a standby that follows the primary.
-func (d *database) prepareStandby(ctx context.Context) error {
+func (d *database) prepareStandby(ctx context.Context) (err error) {
 	if d.replication == nil {
-		f, err := kit.NewForwarder(address(d.primary))
-		if err != nil {
+		if d.replication, err = kit.NewForwarder(d.primary.Address()); err != nil {
 			return err
 		}
-		d.replication = f
 	}
-	d.replication.Lead(address(d.primary))
+	d.replication.Lead(d.primary.Address())
 	d.replication.Become(kit.Open)
-	host, port, err := net.SplitHostPort(d.replication.Address())
-	if err != nil {
-		return err
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return err
-	}
-	if d.standby, err = pgtest.NewStandby(d.primary, host, number); err != nil {
+	if d.standby, err = pgtest.NewStandby(d.primary, d.replication.Address()); err != nil {
 		return err
 	}
 	return d.start(ctx, d.standby)
@@ -144,7 +115,7 @@ func (d *database) failOver(ctx context.Context, pause time.Duration) error {
 	d.primary.Remove()
 	d.primary, d.standby = d.standby, nil
 	for _, f := range d.ways {
-		f.Lead(address(d.primary))
+		f.Lead(d.primary.Address())
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (r *proof) setCap(ctx context.Context, s *server, to int) error {
 	if to > s.cap {
 		r.watcher.update(func() { s.seen.cap, s.seen.limit = to, max(s.seen.limit, to) })
 	}
-	if err := r.operate(ctx, "backend", "set", s.name, "--connections", strconv.Itoa(to)); err != nil {
+	if err := r.operate(ctx, []string{"backend", "set", s.name, "--connections", strconv.Itoa(to)}); err != nil {
 		return err
 	}
 	if to < s.cap {
@@ -134,7 +134,7 @@ func drainBackend(r *proof, ctx context.Context) error {
 	s := r.servers[r.dice.IntN(len(r.servers))]
 	r.watcher.update(func() { s.seen.drained = true })
 	defer r.watcher.update(func() { s.seen.drained = false })
-	become := func(state string) error { return r.operate(ctx, "backend", "set", s.name, "--state", state) }
+	become := func(state string) error { return r.operate(ctx, []string{"backend", "set", s.name, "--state", state}) }
 	r.journal.Event("%s is drained", s.name)
 	if err := become("draining"); err != nil {
 		return err

@@ -217,24 +217,19 @@ func (r *proof) startServers() error {
 
 // configure makes the schema, the service and the backends.
 func (r *proof) configure(ctx context.Context) error {
-	if err := r.operate(ctx, "migrate"); err != nil {
-		return err
-	}
-	if err := r.operate(ctx, "service", "add", "echo", "--path", "/echo", "--profile", "echo", "--queue", "100000", "--queue-timeout", patience.String(),
-		"--slow-start", "0s", "--ping-interval", "4s", "--ping-timeout", "3s", "--close-timeout", "2s"); err != nil {
-		return err
-	}
+	commands := [][]string{{"migrate"}, {
+		"service", "add", "echo", "--path", "/echo", "--profile", "echo", "--queue", "100000", "--queue-timeout", patience.String(),
+		"--slow-start", "0s", "--ping-interval", "4s", "--ping-timeout", "3s", "--close-timeout", "2s",
+	}}
 	for _, s := range r.servers {
-		if err := r.operate(ctx, "backend", "add", s.name, s.sim.URL(), "--service", "echo", "--connections", strconv.Itoa(s.cap)); err != nil {
-			return err
-		}
+		commands = append(commands, []string{"backend", "add", s.name, s.sim.URL(), "--service", "echo", "--connections", strconv.Itoa(s.cap)})
 	}
-	return nil
+	return r.operate(ctx, commands...)
 }
 
-// operate runs a command of the program on the database, as an operator does.
-func (r *proof) operate(ctx context.Context, args ...string) error {
-	_, err := kit.Operate(ctx, r.options.Binary, append(args, "--database", r.database.operator())...)
+// operate runs commands of the program on the database, as an operator does.
+func (r *proof) operate(ctx context.Context, commands ...[]string) error {
+	_, err := kit.OperateAll(ctx, r.options.Binary, r.database.operator(), commands...)
 	return err
 }
 

@@ -63,10 +63,7 @@ func (p *proxy) start(ctx context.Context) error {
 		// All clients come at once, from one address.
 		"--max-handshakes", "65536", "--handshake-timeout", "1m",
 	}
-	if err := p.Serve(append(arguments, p.arguments...)...); err != nil {
-		return err
-	}
-	return p.Answers(ctx)
+	return p.Start(ctx, append(arguments, p.arguments...)...)
 }
 
 // kill ends the process with SIGKILL.

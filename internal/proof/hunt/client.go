@@ -2,6 +2,7 @@ package hunt
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -32,13 +33,8 @@ func (e httpError) Error() string { return fmt.Sprintf("HTTP %d", int(e)) }
 
 // versions returns the configurations of TLS among which connections choose.
 func versions(config *tls.Config, name string) []*tls.Config {
-	if config == nil {
-		config = new(tls.Config)
-	}
-	newest := config.Clone()
-	if newest.ServerName == "" {
-		newest.ServerName = name
-	}
+	newest := cmp.Or(config, new(tls.Config)).Clone()
+	newest.ServerName = cmp.Or(newest.ServerName, name)
 	older := newest.Clone()
 	older.MaxVersion = tls.VersionTLS12
 	return []*tls.Config{newest, newest, newest, older}

@@ -1,6 +1,7 @@
 package hunt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -237,10 +238,7 @@ func (w *worker) judge(err error) {
 // chunk returns the next message of audio, which is valid until the next call.
 func (w *worker) chunk() Message {
 	d := w.hunt.dialogue
-	blocks := d.Blocks
-	if blocks == ([2]int{}) {
-		blocks = [2]int{1, 24}
-	}
+	blocks := cmp.Or(d.Blocks, [2]int{1, 24})
 	if w.hunt.options.Exact && d.Step > 0 {
 		blocks = [2]int{d.Step, d.Step}
 	}

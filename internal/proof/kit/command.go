@@ -82,6 +82,11 @@ func (f *Flags) SeedVar(seed *uint64) {
 	f.Uint64Var(seed, "seed", 0, "`number` that makes the random choices repeatable, but not the timing (default: a random one, which is shown)")
 }
 
+// ListVar adds a flag whose value is a list of words, as [Words] reads it.
+func (f *Flags) ListVar(list *[]string, name, usage string) {
+	f.Func(name, usage, func(text string) error { *list = Words(text); return nil })
+}
+
 // Parse reads the flags.
 func (f *Flags) Parse(args []string) error {
 	if err := f.FlagSet.Parse(args); err != nil {

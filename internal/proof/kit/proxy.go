@@ -3,6 +3,7 @@ package kit
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -82,6 +83,14 @@ func (p *Proxy) Serve(further ...string) error {
 	Separate(command)
 	p.Process, err = Start("proxy "+p.Name, command)
 	return err
+}
+
+// Start is Serve, and returns when the process answers.
+func (p *Proxy) Start(ctx context.Context, further ...string) error {
+	if err := p.Serve(further...); err != nil {
+		return err
+	}
+	return p.Answers(ctx)
 }
 
 // Until waits until the condition holds, for StartTimeout at most.
@@ -171,4 +180,27 @@ func Operate(ctx context.Context, binary string, arguments ...string) (string, e
 		err = fmt.Errorf("wsbouncer %s: %w\n%s", strings.Join(arguments, " "), err, out)
 	}
 	return string(out), err
+}
+
+// OperateAll runs commands of the program on a database, one after the other, and returns what the last one printed.
+func OperateAll(ctx context.Context, binary, database string, commands ...[]string) (out string, err error) {
+	for _, arguments := range commands {
+		if out, err = Operate(ctx, binary, append(arguments, "--database", database)...); err != nil {
+			return "", err
+		}
+	}
+	return out, nil
+}
+
+// AddKey has the program make an API key, and returns it with the version of the configuration that has it.
+func AddKey(ctx context.Context, binary, name string, further ...string) (key, version string, err error) {
+	var added struct{ Key, Version string }
+	text, err := Operate(ctx, binary, append([]string{"key", "add", name, "-o", "json"}, further...)...)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &added)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("making a key: %w", err)
+	}
+	return added.Key, added.Version, nil
 }

@@ -282,10 +282,7 @@ func (t *trial) proxy(ctx context.Context, connections int, further string, serv
 		return nil, err
 	}
 	t.proxies = append(t.proxies, p)
-	if err := p.Serve("--database", file, "--log-level", "info"); err != nil {
-		return nil, err
-	}
-	if err := p.Answers(ctx); err != nil {
+	if err := p.Start(ctx, "--database", file, "--log-level", "info"); err != nil {
 		return nil, err
 	}
 	return p, p.Until(ctx, "its servers can take sessions", func() (bool, error) {

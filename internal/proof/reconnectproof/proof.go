@@ -94,13 +94,7 @@ func Run(ctx context.Context, o Options) error {
 
 // start starts the servers, the database, the proxies, and the load balancer.
 func (r *run) start(ctx context.Context) (err error) {
-	if r.database, err = pgtest.New(); err != nil {
-		return err
-	}
-	if err := r.database.Start(ctx); err != nil {
-		return err
-	}
-	if err := pgtest.Execute(ctx, r.database.DSN("postgres"), "CREATE DATABASE reconnect"); err != nil {
+	if r.database, err = pgtest.Started(ctx, "reconnect"); err != nil {
 		return err
 	}
 	database := r.database.URL(pgtest.User, pgtest.Password, "reconnect")
@@ -122,10 +116,8 @@ func (r *run) start(ctx context.Context) (err error) {
 			})
 		}
 	}
-	for _, arguments := range commands {
-		if _, err := kit.Operate(ctx, r.o.Binary, append(arguments, "--database", database)...); err != nil {
-			return err
-		}
+	if _, err := kit.OperateAll(ctx, r.o.Binary, database, commands...); err != nil {
+		return err
 	}
 	for i := range r.o.Proxies {
 		p, err := kit.NewProxy(r.o.Binary, fmt.Sprintf("proxy-%d", i+1), r.o.Directory)

@@ -85,8 +85,8 @@ var errSkipped = errors.New("skipped")
 // Result is how one scene went.
 type Result struct {
 	Scene, Trouble string
-	// Kind is the kind of problem that had to be named, and Text what the proxy showed as its evidence.
-	Kind, Text, Cure string
+	// Kind is the kind of problem that had to be named.
+	Kind string
 	// Named and Gone are how long it took to name it and to take its name back.
 	Named, Gone time.Duration
 	// Err is what was wrong; nil if nothing was.
@@ -198,7 +198,7 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 		if err != nil {
 			return err
 		}
-		result.Kind, result.Text, result.Cure, result.Named = named.Kind, named.Text, named.Cure, time.Since(begun)
+		result.Kind, result.Named = named.Kind, time.Since(begun)
 		journal.Event("%s: named %s %s: %s", s.name, named.Kind, named.What, named.Text)
 		if err := t.onlyThat(ctx, named); err != nil {
 			return err

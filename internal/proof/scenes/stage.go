@@ -3,8 +3,8 @@
 package scenes
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -113,28 +113,18 @@ func (t *stage) serve(ctx context.Context) error {
 		return err
 	}
 	for _, name := range t.tenants {
-		var added struct{ Key string }
-		text, err := kit.Operate(ctx, t.options.Binary, "key", "add", name, "--tenant", name, "--database", t.source, "-o", "json")
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &added)
-		}
+		key, _, err := kit.AddKey(ctx, t.options.Binary, name, "--tenant", name, "--database", t.source)
 		if err != nil {
-			return fmt.Errorf("making a key: %w", err)
+			return err
 		}
-		t.keys = append(t.keys, added.Key)
+		t.keys = append(t.keys, key)
 	}
 	var err error
 	if t.proxy, err = kit.NewProxy(t.options.Binary, "proxy", t.directory); err != nil {
 		return err
 	}
-	if t.state != "" {
-		t.proxy.State = t.state
-	}
+	t.proxy.State = cmp.Or(t.state, t.proxy.State)
 	t.closers = append(t.closers, t.proxy.KillAll)
-	database := t.source
-	if t.through != "" {
-		database = t.through
-	}
 	if t.options.Hold > 0 {
 		admin, err := freeport.Address()
 		if err != nil {
@@ -143,10 +133,7 @@ func (t *stage) serve(ctx context.Context) error {
 		t.arguments = append(t.arguments, "--admin", admin)
 		t.journal.Event("%s: the dashboard is http://%s/", t.scene.name, admin)
 	}
-	if err := t.proxy.Serve(append([]string{"--database", database}, t.arguments...)...); err != nil {
-		return err
-	}
-	return t.proxy.Answers(ctx)
+	return t.proxy.Start(ctx, append([]string{"--database", cmp.Or(t.through, t.source)}, t.arguments...)...)
 }
 
 // operate runs a command of the program at the proxy.

@@ -5,10 +5,8 @@ package scenes
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -228,14 +226,11 @@ func onPostgres(ctx context.Context, t *stage) error {
 	if err := database.Start(ctx); err != nil {
 		return err
 	}
-	if t.way, err = kit.NewForwarder(net.JoinHostPort("127.0.0.1", strconv.Itoa(database.Port))); err != nil {
+	if t.way, err = kit.NewForwarder(database.Address()); err != nil {
 		return err
 	}
 	t.closers = append(t.closers, t.way.Close)
-	name := func(address string) string {
-		return fmt.Sprintf("postgres://%s:%s@%s/postgres?sslmode=disable", pgtest.User, pgtest.Password, address)
-	}
-	t.source, t.through = name(net.JoinHostPort("127.0.0.1", strconv.Itoa(database.Port))), name(t.way.Address())
+	t.source, t.through = pgtest.URLAt(database.Address(), "postgres"), pgtest.URLAt(t.way.Address(), "postgres")
 	if _, err := kit.Operate(ctx, t.options.Binary, "migrate", "--database", t.source); err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,13 +73,7 @@ func (r *outages) stage(ctx context.Context) (err error) {
 		return err
 	}
 	r.counter = startCounter(kernel, len(r.servers), r.journal)
-	if r.database, err = pgtest.New(); err != nil {
-		return err
-	}
-	if err := r.database.Start(ctx); err != nil {
-		return err
-	}
-	if err := pgtest.Execute(ctx, r.database.DSN("postgres"), "CREATE DATABASE "+outageDatabase); err != nil {
+	if r.database, err = pgtest.Started(ctx, outageDatabase); err != nil {
 		return err
 	}
 	if err := r.settings(ctx); err != nil {
@@ -116,7 +109,7 @@ func (r *outages) databaseURL() string {
 }
 
 // settings makes the schema, the service with its servers, and a key.
-func (r *outages) settings(ctx context.Context) error {
+func (r *outages) settings(ctx context.Context) (err error) {
 	commands := [][]string{
 		{"migrate"},
 		{"service", "add", "stt", "--path", "/", "--profile", "vosk", "--failover", "replay", "--auth", "keys", "--queue", "1000", "--queue-timeout", "30s"},
@@ -124,20 +117,11 @@ func (r *outages) settings(ctx context.Context) error {
 	for i, server := range r.servers {
 		commands = append(commands, []string{"backend", "add", fmt.Sprintf("server-%d", i+1), server.URL(), "--service", "stt", "--connections", strconv.Itoa(r.o.Cap)})
 	}
-	for _, arguments := range append(commands, []string{"key", "add", "phone"}) {
-		out, err := kit.Operate(ctx, r.o.Binary, append(arguments, "--database", r.databaseURL())...)
-		if err != nil {
-			return err
-		}
-		r.key = keyShown.FindString(out)
+	if _, err = kit.OperateAll(ctx, r.o.Binary, r.databaseURL(), commands...); err == nil {
+		r.key, _, err = kit.AddKey(ctx, r.o.Binary, "phone", "--database", r.databaseURL())
 	}
-	if r.key == "" {
-		return errors.New("`wsbouncer key add` shows no key")
-	}
-	return nil
+	return err
 }
-
-var keyShown = regexp.MustCompile(`wsb_[A-Za-z0-9_-]+`)
 
 // play holds sessions while the scenes are played.
 func (r *outages) play(ctx context.Context) error {

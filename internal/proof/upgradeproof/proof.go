@@ -6,6 +6,7 @@
 package upgradeproof
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -42,15 +43,10 @@ type Options struct {
 
 // Validate returns an error that names the wrong option, its value and what to use instead.
 func (o *Options) Validate() error {
-	for _, err := range []error{
+	return cmp.Or(
 		kit.Within("rate", o.Rate, 1, 5000), kit.Within("servers", o.Servers, 1, 99), kit.Within("cap", o.Cap, 10, 100_000),
 		kit.Within("sessions", o.Sessions, 1, 10_000), kit.Within("upgrades", o.Upgrades, 1, 1000),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	)
 }
 
 // endTimeout is how long a proxy may take to end when its last session has.

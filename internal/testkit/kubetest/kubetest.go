@@ -2,6 +2,7 @@
 package kubetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -288,16 +289,12 @@ func (s Slice) object(version int) map[string]any {
 	if s.Port != 0 {
 		ports = append(ports, map[string]any{"name": "ws", "port": s.Port, "protocol": "TCP"})
 	}
-	kind := s.AddressType
-	if kind == "" {
-		kind = "IPv4"
-	}
 	return map[string]any{
 		"kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1",
 		"metadata": map[string]any{
 			"name": s.Name, "namespace": s.Namespace, "resourceVersion": fmt.Sprint(version),
 			"labels": map[string]string{"kubernetes.io/service-name": s.Service},
 		},
-		"addressType": kind, "endpoints": endpoints, "ports": ports,
+		"addressType": cmp.Or(s.AddressType, "IPv4"), "endpoints": endpoints, "ports": ports,
 	}
 }

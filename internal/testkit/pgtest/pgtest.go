@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -66,6 +67,22 @@ func New() (*Server, error) {
 		return nil, err
 	}
 	if err := s.initialize(); err != nil {
+		s.Remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Started makes and starts a server with an empty database. Remove ends it.
+func Started(ctx context.Context, database string) (*Server, error) {
+	s, err := New()
+	if err != nil {
+		return nil, err
+	}
+	if err = s.Start(ctx); err == nil {
+		err = Execute(ctx, s.DSN("postgres"), "CREATE DATABASE "+database)
+	}
+	if err != nil {
 		s.Remove()
 		return nil, err
 	}
@@ -146,7 +163,7 @@ func (s *Server) initialize() error {
 }
 
 // Standby makes a standby of the running server, which follows it once it is started. Remove ends it.
-func (s *Server) Standby(context.Context) (*Server, error) { return NewStandby(s, "127.0.0.1", s.Port) }
+func (s *Server) Standby(context.Context) (*Server, error) { return NewStandby(s, s.Address()) }
 
 // freePort returns a port of the loopback interface that stays free while the server does not run.
 func freePort() (int, error) {
@@ -221,6 +238,9 @@ func (s *Server) Remove() {
 	_ = os.RemoveAll(s.Directory)
 }
 
+// Address returns where the server is over TCP.
+func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+
 // DSN returns how to connect to a database over the socket, as the superuser.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("host=%s port=%d user=%s dbname=%s", s.Directory, s.Port, User, database)
@@ -229,6 +249,11 @@ func (s *Server) DSN(database string) string {
 // URL returns how to connect to a database over TCP, as any user.
 func (s *Server) URL(user, password, database string) string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s?sslmode=disable", user, password, s.Port, database)
+}
+
+// URLAt returns how to connect to a database of a server at an address, such as a forwarder's, as the superuser.
+func URLAt(address, database string) string {
+	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", User, Password, address, database)
 }
 
 // Run is the TestMain of a package whose tests share one server: it starts a server, hands it to prepare, runs the tests, stops the server, and
@@ -280,9 +305,12 @@ func Execute(ctx context.Context, dsn string, statements ...string) error {
 
 // NewStandby makes the files of a standby of a server that runs, by pg_basebackup over the server's socket. When it runs, the standby reads
 // what the server writes over TCP from an address: the server's, or a forwarder's to it. Remove ends it.
-func NewStandby(of *Server, host string, port int) (*Server, error) {
+func NewStandby(of *Server, address string) (*Server, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{bin: of.bin, account: of.account, Arguments: of.Arguments, log: new(bytes.Buffer)}
-	var err error
 	if s.Directory, err = os.MkdirTemp("", "pgtest"); err != nil {
 		return nil, err
 	}
@@ -293,7 +321,7 @@ func NewStandby(of *Server, host string, port int) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) copy(of *Server, host string, port int) error {
+func (s *Server) copy(of *Server, host, port string) error {
 	if s.account != nil {
 		if err := os.Chown(s.Directory, int(s.account.Uid), int(s.account.Gid)); err != nil {
 			return err
@@ -303,7 +331,7 @@ func (s *Server) copy(of *Server, host string, port int) error {
 	if output, err := backup.CombinedOutput(); err != nil {
 		return fmt.Errorf("pg_basebackup: %w\n%s", err, output)
 	}
-	settings := fmt.Sprintf("primary_conninfo = 'host=%s port=%d user=%s password=%s sslmode=disable'\nwal_retrieve_retry_interval = '100ms'\n", host, port, User, Password)
+	settings := fmt.Sprintf("primary_conninfo = 'host=%s port=%s user=%s password=%s sslmode=disable'\nwal_retrieve_retry_interval = '100ms'\n", host, port, User, Password)
 	if err := os.WriteFile(filepath.Join(s.data(), "postgresql.auto.conf"), []byte(settings), 0o600); err != nil {
 		return err
 	}

@@ -11,18 +11,12 @@ import (
 // Connect connects and sends some bytes.
 func (r *Rig) Connect(bytes string) *wstest.Peer {
 	r.T.Helper()
-	if r.TLS != nil {
-		return wstest.DialTLS(r.T, r.Address, r.TLS, bytes)
-	}
-	return wstest.Dial(r.T, r.Address, bytes)
+	return wstest.DialTLS(r.T, r.Address, r.TLS, bytes)
 }
 
 // TryConnect connects. The caller closes the connection. Any goroutine may call it.
 func (r *Rig) TryConnect() (*wstest.Peer, error) {
-	if r.TLS != nil {
-		return wstest.TryDialTLS(r.T, r.Address, r.TLS)
-	}
-	return wstest.TryDial(r.T, r.Address)
+	return wstest.TryDialTLS(r.T, r.Address, r.TLS)
 }
 
 // Request connects, sends some bytes and reads the head of the HTTP answer.

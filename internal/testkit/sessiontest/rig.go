@@ -3,6 +3,7 @@
 package sessiontest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -131,11 +132,7 @@ func (r *Rig) startBackend(s *wstest.Server, group *pool.Group[*backend.Conn], o
 	r.T.Helper()
 	s.Listen(r.T, o.TLS)
 	s.Start()
-	name := o.Profile
-	if name == "" {
-		name = "one-shot"
-	}
-	p, err := profile.Named(name)
+	p, err := profile.Named(cmp.Or(o.Profile, "one-shot"))
 	if err != nil {
 		r.T.Fatal(err)
 	}

@@ -105,8 +105,7 @@ func (s *LibraryServer) leave(c *websocket.Conn, err error) {
 	delete(s.conns, c)
 	s.counts.Open--
 	s.changedLocked()
-	var closed *websocket.CloseError
-	if errors.As(err, &closed) {
+	if closed, ok := errors.AsType[*websocket.CloseError](err); ok {
 		s.codes = append(s.codes, closed.Code)
 	}
 }

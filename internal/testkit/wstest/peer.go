@@ -238,11 +238,10 @@ func UpgradeRequest(path string, lines ...string) string {
 // Dial connects to an address and sends some bytes. The connection is closed when the test ends.
 func Dial(t testing.TB, address, bytes string) *Peer {
 	t.Helper()
-	p, err := TryDial(t, address)
-	return dialed(t, p, err, bytes)
+	return DialTLS(t, address, nil, bytes)
 }
 
-// DialTLS is Dial over TLS.
+// DialTLS is Dial over TLS, unless config is nil.
 func DialTLS(t testing.TB, address string, config *tls.Config, bytes string) *Peer {
 	t.Helper()
 	p, err := TryDialTLS(t, address, config)
@@ -250,13 +249,7 @@ func DialTLS(t testing.TB, address string, config *tls.Config, bytes string) *Pe
 }
 
 // TryDial connects to an address. The caller closes the connection. Any goroutine may call it.
-func TryDial(t testing.TB, address string) (*Peer, error) {
-	nc, err := net.Dial("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return newPeer(t, nc, nil), nil
-}
+func TryDial(t testing.TB, address string) (*Peer, error) { return TryDialTLS(t, address, nil) }
 
 // DialFrom is Dial from an address of this machine, such as 127.0.0.2. It skips the test where there is no such address.
 func DialFrom(t testing.TB, from, address, bytes string) *Peer {
@@ -268,13 +261,16 @@ func DialFrom(t testing.TB, from, address, bytes string) *Peer {
 	return dialed(t, newPeer(t, nc, nil), nil, bytes)
 }
 
-// TryDialTLS is TryDial over TLS. The TLS handshake begins with the first read or write.
+// TryDialTLS is TryDial over TLS, unless config is nil. The TLS handshake begins with the first read or write.
 func TryDialTLS(t testing.TB, address string, config *tls.Config) (*Peer, error) {
 	nc, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return newPeer(t, tls.Client(nc, config), nil), nil
+	if config != nil {
+		nc = tls.Client(nc, config)
+	}
+	return newPeer(t, nc, nil), nil
 }
 
 // Response reads the header of an HTTP response.

@@ -24,11 +24,11 @@ type document struct {
 	Interrupted bool           `json:"interrupted"`
 	Duration    float64        `json:"duration_seconds"`
 	figures
-	*speech
-	Targets    []target    `json:"targets"`
-	Thresholds []threshold `json:"thresholds"`
-	Trouble    *string     `json:"trouble"`
-	Series     []point     `json:"series"`
+	*load.Speech                // nil without audio
+	Targets      []target       `json:"targets"`
+	Thresholds   []load.Verdict `json:"thresholds"`
+	Trouble      *string        `json:"trouble"`
+	Series       []point        `json:"series"`
 }
 
 type target struct {
@@ -41,30 +41,6 @@ type figures struct {
 	*load.Figures
 	AllConnected  float64 `json:"all_connected_ms"`
 	LastFirstEcho float64 `json:"last_first_echo_ms"`
-}
-
-// speech is what only a load with audio has.
-type speech struct {
-	First    load.Times  `json:"first_result_ms"`
-	Partial  load.Times  `json:"partial_ms"`
-	Final    load.Times  `json:"final_ms"`
-	Late     load.Times  `json:"late_ms"`
-	Lag      load.LagBy  `json:"lag_by"`
-	Growth   load.Growth `json:"lag_growth"`
-	RealTime float64     `json:"real_time_factor"`
-	Full     int64       `json:"sessions_full"`
-	Same     int64       `json:"same_text"`
-	Other    int64       `json:"other_text"`
-	Alike    float64     `json:"words_alike"`
-	Texts    []string    `json:"texts"`
-}
-
-type threshold struct {
-	Threshold string  `json:"threshold"`
-	Measured  bool    `json:"measured"`
-	Value     float64 `json:"value"`
-	Unit      string  `json:"unit"`
-	Failed    bool    `json:"failed"`
 }
 
 func newFigures(f *load.Figures) figures {
@@ -81,12 +57,10 @@ func (r *Report) JSON(w io.Writer) error {
 		Interrupted: r.Result.Interrupted,
 		Duration:    r.Result.Duration.Seconds(),
 		figures:     newFigures(&r.Result.Figures),
+		Speech:      r.Result.Speech,
 		Targets:     []target{},
-		Thresholds:  []threshold{},
+		Thresholds:  append([]load.Verdict{}, r.Verdicts...),
 		Series:      points(r.Result.Series),
-	}
-	if s := r.Result.Speech; s != nil {
-		d.speech = &speech{s.First, s.Partial, s.Final, s.Late, s.Lag, s.Growth, s.RealTime, s.Full, s.Same, s.Other, s.Alike, s.Texts}
 	}
 	for _, s := range r.settings() {
 		d.Settings[s.Name] = s.Value
@@ -94,9 +68,6 @@ func (r *Report) JSON(w io.Writer) error {
 	for i := range r.Result.Targets {
 		t := &r.Result.Targets[i]
 		d.Targets = append(d.Targets, target{t.URL, newFigures(&t.Figures)})
-	}
-	for _, v := range r.Verdicts {
-		d.Thresholds = append(d.Thresholds, threshold{v.Threshold.String(), v.Measured, v.Value, v.Unit, v.Failed})
 	}
 	if r.Trouble != nil {
 		text := r.Trouble.Error()

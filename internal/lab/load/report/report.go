@@ -115,13 +115,8 @@ func (r *Report) times() []row {
 	)
 }
 
-func measured(rows ...row) (all []row) {
-	for _, r := range rows {
-		if r.Times.Count() > 0 {
-			all = append(all, r)
-		}
-	}
-	return all
+func measured(rows ...row) []row {
+	return slices.DeleteFunc(rows, func(r row) bool { return r.Times.Count() == 0 })
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/chaos"
@@ -24,7 +23,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long the proxy gets new sessions, as a `duration`")
 	flags.IntVar(&o.Sessions, "sessions", 200, "`number` of well-behaved sessions at a time")
 	flags.SeedVar(&o.Seed)
-	only := flags.String("only", "", "comma-separated `names` of the scenarios to run (default: all)")
+	flags.ListVar(&o.Only, "only", "comma-separated `names` of the scenarios to run (default: all)")
 	flags.BoolVar(&o.Keep, "keep", false, "keep the logs and files of the proxies even without findings")
 	list := flags.Bool("list", false, "list the scenarios and exit")
 	if err := flags.Parse(args); err != nil {
@@ -33,9 +32,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *list {
 		chaos.Describe(out)
 		return nil
-	}
-	if *only != "" {
-		o.Only = strings.Split(*only, ",")
 	}
 	if err := o.Validate(); err != nil {
 		return kit.Misuse(err)

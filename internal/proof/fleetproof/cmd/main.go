@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&o.Sessions, "sessions", 2000, "number of clients at a time")
 	flags.IntVar(&o.Proxies, "proxies", 3, "number of proxies")
 	caps := flags.String("caps", "16,32,64,100", "comma-separated `list` of the servers' caps")
-	kinds := flags.String("events", "", "comma-separated `list` of the events that may happen (default: all)")
+	flags.ListVar(&o.Kinds, "events", "comma-separated `list` of the events that may happen (default: all)")
 	arguments := flags.String("arguments", "", "further `arguments` of the proxies, with spaces between them, e.g. '--fleet off', which must fail")
 	flags.DurationVar(&o.Slack, "slack", 3*time.Second, "how much longer than stated things may take, since the machine is busy")
 	flags.StringVar(&o.Directory, "directory", "", "`path` of a directory for the proxies' files, which stay (default: a temporary one, which stays after a failure)")
@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		o.Caps = append(o.Caps, n)
 	}
-	o.Kinds, o.Arguments = kit.Words(*kinds), strings.Fields(*arguments)
+	o.Arguments = strings.Fields(*arguments)
 	if err := o.Validate(); err != nil {
 		return kit.Misuse(err)
 	}

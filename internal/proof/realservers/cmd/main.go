@@ -25,15 +25,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.Sources, "sources", os.Getenv("SERVERS_SRC"), "`path` of a directory with checkouts of repositories (default: SERVERS_SRC; without it, they are cloned)")
 	flags.StringVar(&o.Cache, "cache", ".cache/servers", "`path` of the directory where servers are installed and logs are written")
 	flags.IntVar(&o.Sessions, "sessions", 200, "number of sessions in the trial of reuse")
-	only := flags.String("only", "", "comma-separated `list` of the servers to try (default: all)")
-	steps := flags.String("steps", "", "comma-separated `list` of verify, client, reuse, failover and warm: take only these steps, and keep the others' results (default: all)")
+	flags.ListVar(&o.Only, "only", "comma-separated `list` of the servers to try (default: all)")
+	flags.ListVar(&o.Steps, "steps", "comma-separated `list` of verify, client, reuse, failover and warm: take only these steps, and keep the others' results (default: all)")
 	results := flags.String("results", "conformance/servers/results.json", "`path` of the file with all results")
 	page := flags.String("page", "docs/reference/tested-servers.md", "`path` of the page with the matrix")
 	write := flags.Bool("write", false, "write the results and the page")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	o.Only, o.Steps = kit.Words(*only), kit.Words(*steps)
 	if err := kit.Within("sessions", o.Sessions, 1, 100_000); err != nil {
 		return kit.Misuse(err)
 	}

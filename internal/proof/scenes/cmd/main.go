@@ -19,7 +19,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	o := scenes.Options{Log: out}
 	flags := kit.NewFlags("scenes", out)
 	flags.StringVar(&o.Binary, "wsbouncer", "bin/wsbouncer", "`path` of the program")
-	only := flags.String("only", "", "comma-separated `list` of the scenes to play (default: all)")
+	flags.ListVar(&o.Only, "only", "comma-separated `list` of the scenes to play (default: all)")
 	flags.DurationVar(&o.Within, "within", 0, "how long the proxy may take to name a problem, and to take its name back (default 15s)")
 	flags.DurationVar(&o.Healthy, "healthy", 0, "how long nothing may be named before the trouble begins (default 5s)")
 	flags.DurationVar(&o.Hold, "hold", 0, "how much longer the trouble lasts, so that you can look at the dashboard, whose address is printed")
@@ -28,7 +28,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	o.Only = kit.Words(*only)
 	if err := o.Validate(); err != nil {
 		return kit.Misuse(err)
 	}
