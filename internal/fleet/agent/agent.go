@@ -18,6 +18,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Pools are the proxy's pools. Both methods may be called from any goroutine, and do not wait for I/O.
@@ -163,10 +164,7 @@ func Start(o Options) *Agent {
 // Poke notifies the agent that what the pools want has changed: clients wait for places, places that others want are free, the configuration or what
 // the proxy does has changed. It does not wait.
 func (a *Agent) Poke() {
-	select {
-	case a.poked <- struct{}{}:
-	default:
-	}
+	tasks.Wake(a.poked)
 }
 
 // Sync waits until an exchange that begins from now on has ended, well or badly, or ctx ends.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // channel is that of the announcements. Their text is the ids of the proxies that they concern, with commas between, or
@@ -116,10 +117,7 @@ func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened b
 			return true
 		case err == nil:
 			if self := s.self.Load(); self != nil && isAddressedTo(n.Payload, *self) {
-				select {
-				case changed <- struct{}{}:
-				default:
-				}
+				tasks.Wake(changed)
 			}
 		case !isSilent || conn.IsClosed() || !answers(ctx, conn):
 			return true

@@ -27,6 +27,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Options are what a store is made with.
@@ -184,10 +185,7 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.An
 		return err
 	})
 	if s.failing.Swap(err != nil) && err == nil {
-		select {
-		case s.recovered <- struct{}{}:
-		default:
-		}
+		tasks.Wake(s.recovered)
 	}
 	return answer, err
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Options are what a store is made with.
@@ -302,21 +303,11 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.ended, cancel)()
-		ticker := time.NewTicker(s.poll)
-		defer ticker.Stop()
 		var told int64
-		for {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return
-			}
+		for range tasks.Every(ctx, s.poll) {
 			if version, news := s.news(ctx); news && version != told {
 				told = version
-				select {
-				case changed <- struct{}{}:
-				default:
-				}
+				tasks.Wake(changed)
 			}
 		}
 	}()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 const (
@@ -192,10 +193,7 @@ func (k *Keys) refresh(ctx context.Context, wait func() error) error {
 	}
 	ended := k.ended
 	if !k.reading {
-		select {
-		case k.asked <- struct{}{}:
-		default:
-		}
+		tasks.Wake(k.asked)
 	}
 	k.mu.Unlock()
 	if err := wait(); err != nil {
