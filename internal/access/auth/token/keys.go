@@ -212,15 +212,12 @@ func (k *Keys) refresh(ctx context.Context, wait func() error) error {
 // run reads the key set until it is no longer needed.
 func (k *Keys) run() {
 	for k.ctx.Err() == nil {
-		pause := time.NewTimer(k.read())
+		pause := k.read()
 		select {
-		case <-pause.C:
+		case <-time.After(pause):
 		case <-k.asked:
 		case <-k.ctx.Done():
-			pause.Stop()
-			return
 		}
-		pause.Stop()
 	}
 }
 
