@@ -31,8 +31,7 @@ type ends struct {
 	log     *slog.Logger
 
 	// Owned by run.
-	count   uint64 // of the sessions that have ended: those that the journal has
-	failing bool   // that it cannot be written was logged
+	count uint64 // of the sessions that have ended: those that the journal has
 }
 
 // endKept is a session that has ended, as the file has it.
@@ -68,14 +67,7 @@ func (e *ends) hand(since func(uint64) ([]record.Record, uint64)) {
 		}
 		e.journal.Append(endKept{endedSession(&records[i]), records[i].Path})
 	}
-	switch err := e.journal.Problem(); {
-	case err != nil && !e.failing:
-		e.failing = true
-		e.log.Warn("sessions that have ended are kept in memory only: their file cannot be written", "reason", err)
-	case err == nil && e.failing:
-		e.failing = false
-		e.log.Info("sessions that have ended are written to their file again")
-	}
+	e.journal.Report(e.log, "sessions that have ended")
 }
 
 // read returns the sessions in the file, oldest first, also those of the processes before this one.

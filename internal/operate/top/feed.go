@@ -70,13 +70,11 @@ func (f *feed) run(ctx context.Context, queries <-chan api.SessionQuery, query a
 			continue
 		}
 		f.emit(Update{At: time.Now(), Away: err})
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case query = <-queries:
 		case <-ctx.Done():
 		}
-		timer.Stop()
 		wait = min(2*wait, retryMost)
 	}
 }
