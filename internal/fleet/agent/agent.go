@@ -306,15 +306,8 @@ func (a *Agent) rest() {
 // hasUnreported reports whether the ledger does not know of a server, or of its cap as it is now, or of what the proxy does.
 func (a *Agent) hasUnreported() bool {
 	about := a.o.About()
-	if about.State != a.view.reportedState || about.Config != a.view.reportedConfig {
-		return true
-	}
-	for server := range a.usage {
-		if a.usage[server].Cap != a.view.reportedCaps[server] {
-			return true
-		}
-	}
-	return len(a.usage) != len(a.view.reportedCaps)
+	return about.State != a.view.reportedState || about.Config != a.view.reportedConfig ||
+		!maps.EqualFunc(a.usage, a.view.reportedCaps, func(u fleet.Usage, reported int) bool { return u.Cap == reported })
 }
 
 // jitter returns a little less than d, so that proxies that were started together do not stay together, and that two heartbeat intervals, in which places

@@ -146,8 +146,7 @@ func (s *Store) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var failure *pgconn.PgError
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch failure.Code {
 		case "42501": // insufficient_privilege
 			return fmt.Errorf("%w: it needs SELECT, INSERT, UPDATE and DELETE on the tables wsbouncer.fleet*: %w", fleet.ErrNoRights, err)
