@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/ground/journal"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 )
@@ -30,8 +31,7 @@ type ends struct {
 	log     *slog.Logger
 
 	// Owned by run.
-	count   uint64 // of the sessions that have ended: those that the journal has
-	failing bool   // that it cannot be written was logged
+	count uint64 // of the sessions that have ended: those that the journal has
 }
 
 // endKept is a session that has ended, as the file has it.
@@ -49,18 +49,11 @@ func (p *Proxy) keepEnds() {
 	p.ends.path, p.ends.mine = state.Ends(p.settings.StateDirectory), p.history.mine.Load
 	p.ends.journal = journal.Open[endKept](journal.Options{Path: p.ends.path, MaxBytes: endsFile, Unwritten: mostEnds})
 	p.background.Go(func() {
-		ticker := time.NewTicker(endsInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				p.ends.hand(p.sessions.Ended)
-			case <-p.stopped.Done():
-				p.ends.hand(p.sessions.Ended)
-				p.ends.journal.Close()
-				return
-			}
+		for range tasks.Every(p.stopped, endsInterval) {
+			p.ends.hand(p.sessions.Ended)
 		}
+		p.ends.hand(p.sessions.Ended)
+		p.ends.journal.Close()
 	})
 }
 
@@ -74,14 +67,7 @@ func (e *ends) hand(since func(uint64) ([]record.Record, uint64)) {
 		}
 		e.journal.Append(endKept{endedSession(&records[i]), records[i].Path})
 	}
-	switch err := e.journal.Problem(); {
-	case err != nil && !e.failing:
-		e.failing = true
-		e.log.Warn("sessions that have ended are kept in memory only: their file cannot be written", "reason", err)
-	case err == nil && e.failing:
-		e.failing = false
-		e.log.Info("sessions that have ended are written to their file again")
-	}
+	e.journal.Report(e.log, "sessions that have ended")
 }
 
 // read returns the sessions in the file, oldest first, also those of the processes before this one.

@@ -3,6 +3,8 @@ package config
 import (
 	"context"
 	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Bell tells the watchers of a store about an event. Stores embed one; the zero value is ready. Its methods may be called from any
@@ -43,10 +45,7 @@ func (b *Bell) Ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for watcher := range b.watchers {
-		select {
-		case watcher <- struct{}{}:
-		default: // it already holds one
-		}
+		tasks.Wake(watcher)
 	}
 }
 

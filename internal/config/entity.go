@@ -22,10 +22,12 @@ func (c *Content) Values(kind Kind, name string) Values {
 
 // Value returns one field of an entity, which may have its default.
 func (c *Content) Value(kind Kind, name, field string) string {
-	if text, ok := c.Values(kind, name)[field]; ok {
-		return text
+	for _, f := range Fields(kind) {
+		if f.Name == field {
+			return c.Values(kind, name).or(f)
+		}
 	}
-	return defaultOf(kind, field)
+	return ""
 }
 
 // Set sets the fields that values names, and creates the entity if there is none of that name. An empty text restores the field's
@@ -51,15 +53,6 @@ func kindNames() []string {
 		names = append(names, string(kind))
 	}
 	return names
-}
-
-func defaultOf(kind Kind, field string) string {
-	for _, f := range Fields(kind) {
-		if f.Name == field {
-			return f.Default
-		}
-	}
-	return ""
 }
 
 // CheckName checks the name of an entity, such as a service's.

@@ -34,19 +34,16 @@ const usualUtterance = 5 * time.Second
 
 // checkFailover checks what of failover depends on other fields.
 func (s *Service) checkFailover(name string, problems *Problems) {
-	if s.StallTimeout > 0 && s.StallTimeout < leastStallTimeout {
-		problems.add(KindService, name, "stall-timeout", "%v",
-			value.Invalid("duration", value.FormatDuration(s.StallTimeout), "0s for no limit, or at least "+value.FormatDuration(leastStallTimeout)))
+	for _, limit := range []struct {
+		field     string
+		is, least time.Duration
+	}{{"stall-timeout", s.StallTimeout, leastStallTimeout}, {"lag-limit", s.LagLimit, leastLagLimit}, {"session-age", s.SessionAge, leastSessionAge}} {
+		if limit.is > 0 && limit.is < limit.least {
+			problems.add(KindService, name, limit.field, "%v",
+				value.Invalid("duration", value.FormatDuration(limit.is), "0s for no limit, or at least "+value.FormatDuration(limit.least)))
+		}
 	}
-	if s.LagLimit > 0 && s.LagLimit < leastLagLimit {
-		problems.add(KindService, name, "lag-limit", "%v",
-			value.Invalid("duration", value.FormatDuration(s.LagLimit), "0s for no limit, or at least "+value.FormatDuration(leastLagLimit)))
-	}
-	switch {
-	case s.SessionAge > 0 && s.SessionAge < leastSessionAge:
-		problems.add(KindService, name, "session-age", "%v",
-			value.Invalid("duration", value.FormatDuration(s.SessionAge), "0s for no limit, or at least "+value.FormatDuration(leastSessionAge)))
-	case s.SessionAge > 0 && !s.Replays():
+	if s.SessionAge >= leastSessionAge && !s.Replays() {
 		problems.add(KindService, name, "session-age", "sessions can only be moved with failover: replay: set failover, or session-age to 0s")
 	}
 	if s.Rebalance && !s.Replays() {

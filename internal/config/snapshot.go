@@ -78,18 +78,17 @@ func (s *Snapshot) Keys() iter.Seq2[string, Key] { return inOrder(s.content.Keys
 
 // Members returns the backends of a service by name, in order.
 func (s *Snapshot) Members(service string) iter.Seq2[string, Backend] {
-	return func(yield func(string, Backend) bool) {
-		for _, name := range s.members[service] {
-			if !yield(name, s.content.Backends[name]) {
-				return
-			}
-		}
-	}
+	return byName(s.members[service], s.content.Backends)
 }
 
 func inOrder[E any](entities map[string]E) iter.Seq2[string, E] {
+	return byName(sortedKeys(entities), entities)
+}
+
+// byName yields the entities with these names.
+func byName[E any](names []string, entities map[string]E) iter.Seq2[string, E] {
 	return func(yield func(string, E) bool) {
-		for _, name := range sortedKeys(entities) {
+		for _, name := range names {
 			if !yield(name, entities[name]) {
 				return
 			}

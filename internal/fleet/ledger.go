@@ -55,17 +55,22 @@ type Ledger struct {
 func (l *Ledger) Clone() *Ledger {
 	c := *l
 	c.Past, c.Departed = slices.Clone(l.Past), slices.Clone(l.Departed)
-	c.Members = make(map[ID]*Member, len(l.Members))
-	for id, m := range l.Members {
-		copied := *m
-		c.Members[id] = &copied
-	}
+	c.Members = copies(l.Members)
 	c.Accounts = make(map[string]*Account, len(l.Accounts))
 	for server, a := range l.Accounts {
 		copied := a.Clone()
 		c.Accounts[server] = &copied
 	}
 	return &c
+}
+
+// copies returns a map with copies of what another has.
+func copies[K comparable, V any](of map[K]*V) map[K]*V {
+	all := make(map[K]*V, len(of))
+	for key, v := range of {
+		all[key] = new(*v)
+	}
+	return all
 }
 
 // exchange is the work of one call of [Ledger.Exchange] or [Ledger.Forget].

@@ -11,16 +11,7 @@ func (h *Holder) Clone() *Holder {
 	c.lostMembers = slices.Clone(h.lostMembers)
 	c.dead = maps.Clone(h.dead)
 	c.scratch = nil
-	c.servers = make(map[string]*holding, len(h.servers))
-	for server, s := range h.servers {
-		copied := *s
-		c.servers[server] = &copied
-	}
-	c.members = make(map[ID]*observed, len(h.members))
-	for id, m := range h.members {
-		copied := *m
-		c.members[id] = &copied
-	}
+	c.servers, c.members = copies(h.servers), copies(h.members)
 	return &c
 }
 

@@ -98,10 +98,10 @@ func (l *Log) again(about limitAbout) bool {
 	return false
 }
 
-// NoteRefusal counts that a client was refused because of a limit. service is as for Note.
-func (l *Log) NoteRefusal(c Cause, service string) {
-	l.Note(c, service)
-	if c.Scope == nil || c.Scope.Kind() != Tenant {
+// NoteRefusal counts that a client was refused because of a limit of a scope.
+func (l *Log) NoteRefusal(c Cause) {
+	l.Note(c, "")
+	if c.Scope.Kind() != Tenant {
 		return
 	}
 	tenant := c.Scope.Name()

@@ -55,9 +55,9 @@ func TestLimitLog(t *testing.T) {
 			t.Errorf("neither bytes nor addresses refuse clients of a tenant: %v", got)
 		}
 		for range 3 {
-			log.NoteRefusal(Cause{Scope: NewScope(Tenant, "acme"), Limit: Sessions}, "")
+			log.NoteRefusal(Cause{Scope: NewScope(Tenant, "acme"), Limit: Sessions})
 		}
-		log.NoteRefusal(Cause{Scope: NewScope(Tenant, "acme"), Limit: SessionRate}, "")
+		log.NoteRefusal(Cause{Scope: NewScope(Tenant, "acme"), Limit: SessionRate})
 		if got := log.Refused(); len(got) != 1 || got["acme"] != 4 {
 			t.Errorf("refused: %v", got)
 		}
@@ -74,14 +74,14 @@ func TestCountsSinceTheFirst(t *testing.T) {
 		defer log.Close()
 		limit, began := Cause{Scope: NewScope(Tenant, "acme"), Limit: Sessions}, time.Now()
 		for n := range uint64(200) {
-			log.NoteRefusal(limit, "")
+			log.NoteRefusal(limit)
 			if all := log.Lately(); len(all) != 1 || all[0].Times != n+1 || !all[0].Since.Equal(began) {
 				t.Fatalf("after %d: %+v", n+1, all)
 			}
 			time.Sleep(limitLogPeriod / 7)
 		}
 		for i := range 2 * maxTenants {
-			log.NoteRefusal(Cause{Scope: NewScope(Tenant, fmt.Sprint("tenant ", i)), Limit: Sessions}, "")
+			log.NoteRefusal(Cause{Scope: NewScope(Tenant, fmt.Sprint("tenant ", i)), Limit: Sessions})
 		}
 		if got := log.Refused(); len(got) != maxTenants+1 || got[""] != maxTenants+1 {
 			t.Errorf("%d tenants, %d of others", len(got), got[""])

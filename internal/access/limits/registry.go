@@ -68,7 +68,7 @@ func (r *Registry) Generation() uint64 { return r.generation.Load() }
 
 // SetProcess changes the limits of the process. It returns whether they differ from those before, as the other methods do.
 func (r *Registry) SetProcess(now Instant, l Limits) (changed bool) {
-	return r.note(r.process.set(now, l))
+	return r.note(r.process.set(now, &l))
 }
 
 // SetTenants changes the limits of the tenants, by name, and those of each other tenant, nil for none.
@@ -97,7 +97,7 @@ func (r *Registry) SetKeys(now Instant, byKey map[Holder]*Limits) {
 
 // SetService changes the limits of a service, and those of each address that its clients have.
 func (r *Registry) SetService(now Instant, s *ServiceScopes, service, client Limits) {
-	r.note(s.service.set(now, service))
+	r.note(s.service.set(now, &service))
 	limitsOf := func(netip.Prefix) *Limits { return &client }
 	if client == (Limits{}) {
 		limitsOf = func(netip.Prefix) *Limits { return nil }
@@ -108,14 +108,6 @@ func (r *Registry) SetService(now Instant, s *ServiceScopes, service, client Lim
 func (r *Registry) note(changed bool) bool {
 	if changed {
 		r.generation.Add(1)
-	}
-	return changed
-}
-
-// set is SetLimits for limits that may be the same as before.
-func (s *Scope) set(now Instant, l Limits) (changed bool) {
-	if changed = l != *s.limits.Load(); changed {
-		s.SetLimits(now, &l)
 	}
 	return changed
 }
@@ -197,9 +189,7 @@ func (h *Hold) enter(now Instant, s *Scope, check bool) *Refusal {
 	if h.has(s.kind) || *s.limits.Load() == (Limits{}) {
 		return nil
 	}
-	if !check {
-		s.join()
-	} else if refusal := s.enter(now); refusal != nil {
+	if refusal := s.enter(now, check); refusal != nil {
 		return refusal
 	}
 	return h.take(s, nil)

@@ -92,6 +92,17 @@ func (s *Scope) SetLimits(now Instant, l *Limits) {
 	s.bytes.change(now, before.ByteRate, l.ByteRate)
 }
 
+// set is SetLimits for limits that may be the same as before; nil for none.
+func (s *Scope) set(now Instant, l *Limits) (changed bool) {
+	if l == nil {
+		l = new(Limits)
+	}
+	if changed = *l != *s.limits.Load(); changed {
+		s.SetLimits(now, l)
+	}
+	return changed
+}
+
 // Refusal says which limit a client has met.
 type Refusal struct {
 	Scope *Scope
@@ -102,10 +113,13 @@ type Refusal struct {
 	Renews time.Time
 }
 
-// enter takes a place for a session, or refuses it.
-func (s *Scope) enter(now Instant) *Refusal {
-	l := s.limits.Load()
-	if n := s.sessions.Add(1); l.Sessions > 0 && n > int64(l.Sessions) {
+// enter takes a place for a session, or refuses it. Without check, it refuses nothing.
+func (s *Scope) enter(now Instant, check bool) *Refusal {
+	l, n := s.limits.Load(), s.sessions.Add(1)
+	switch {
+	case !check:
+		return nil
+	case l.Sessions > 0 && n > int64(l.Sessions):
 		s.sessions.Add(-1)
 		return &Refusal{Scope: s, Limit: Sessions}
 	}
@@ -115,9 +129,6 @@ func (s *Scope) enter(now Instant) *Refusal {
 	}
 	return nil
 }
-
-// join takes a place without asking.
-func (s *Scope) join() { s.sessions.Add(1) }
 
 // leave gives a place back.
 func (s *Scope) leave() {

@@ -54,17 +54,7 @@ func (t *Table[K]) SetLimits(now Instant, limitsOf func(K) *Limits) (changed boo
 	changed = (was == nil) != (is == nil)
 	t.limits = limitsOf
 	for key, r := range t.scopes {
-		changed = r.setLimits(now, limitsOf(key)) || changed
-	}
-	return changed
-}
-
-func (r *resident[K]) setLimits(now Instant, l *Limits) (changed bool) {
-	if l == nil {
-		l = new(Limits)
-	}
-	if changed = *l != *r.limits.Load(); changed {
-		r.SetLimits(now, l)
+		changed = r.set(now, limitsOf(key)) || changed
 	}
 	return changed
 }
@@ -87,10 +77,8 @@ func (t *Table[K]) enter(now Instant, key K, l *Limits, check bool) (*Scope, *Re
 		r.limits.Store(l)
 		t.scopes[key] = r
 	}
-	r.setLimits(now, l)
-	if !check {
-		r.join()
-	} else if refusal := r.enter(now); refusal != nil {
+	r.set(now, l)
+	if refusal := r.enter(now, check); refusal != nil {
 		t.shelve(r)
 		return nil, refusal
 	}

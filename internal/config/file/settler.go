@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // settler decides when a file has been written completely. Many programs write into a file instead of replacing it, so that it is
@@ -100,11 +101,7 @@ func (s *settler) settled(ctx context.Context, withData bool) (*reading, error) 
 		case time.Now().After(deadline):
 			return nil, fmt.Errorf("%s keeps changing: it was not the same in two reads within %v: write another file and rename it to this one", s.path, maxUnsettled)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !tasks.Sleep(ctx, wait) {
 			return nil, ctx.Err()
 		}
 	}

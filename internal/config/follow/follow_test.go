@@ -23,10 +23,7 @@ const (
 
 // What is good comes into force; what is not leaves the last good one there, and says since when and why.
 func TestGoodBadGood(t *testing.T) {
-	r := newRig(t)
-	synctest.Test(t, func(t *testing.T) {
-		r.store.say(snapshot(t, "1", 1), nil)
-		defer r.mustStart()()
+	following(t, func(t *testing.T, r *rig) {
 		r.expect("1", Current, "")
 		time.Sleep(time.Minute)
 		r.store.say(nil, errDown)
@@ -62,10 +59,7 @@ func TestGoodBadGood(t *testing.T) {
 
 // A snapshot that cannot be put in force is like one that is not valid.
 func TestRefused(t *testing.T) {
-	r := newRig(t)
-	synctest.Test(t, func(t *testing.T) {
-		r.store.say(snapshot(t, "1", 1), nil)
-		defer r.mustStart()()
+	following(t, func(t *testing.T, r *rig) {
 		time.Sleep(time.Second)
 		r.mu.Lock()
 		r.refuse = errors.New("no TLS")
@@ -113,10 +107,7 @@ func TestPace(t *testing.T) {
 
 // A store that does not answer is one that fails, after a while.
 func TestNoAnswer(t *testing.T) {
-	r := newRig(t)
-	synctest.Test(t, func(t *testing.T) {
-		r.store.say(snapshot(t, "1", 1), nil)
-		defer r.mustStart()()
+	following(t, func(t *testing.T, r *rig) {
 		time.Sleep(time.Second)
 		r.store.hangs = true
 		r.store.bell.Ring()
@@ -337,10 +328,7 @@ func TestWhoAndWhy(t *testing.T) {
 
 // What mends itself without a change of the store, such as a schema that is migrated, is found within seconds, at the start and later.
 func TestMendedSilently(t *testing.T) {
-	r := newRig(t)
-	synctest.Test(t, func(t *testing.T) {
-		r.store.say(snapshot(t, "1", 1), nil)
-		defer r.mustStart()()
+	following(t, func(t *testing.T, r *rig) {
 		for range 2 {
 			time.Sleep(time.Hour)
 			r.store.say(nil, errDown)
@@ -367,10 +355,7 @@ func TestMendedSilently(t *testing.T) {
 
 // A change that cannot be read at once, since the store is busy or has just been restarted, is in force within a second.
 func TestReadAgainSoon(t *testing.T) {
-	r := newRig(t)
-	synctest.Test(t, func(t *testing.T) {
-		r.store.say(snapshot(t, "1", 1), nil)
-		defer r.mustStart()()
+	following(t, func(t *testing.T, r *rig) {
 		for _, version := range []string{"2", "3"} { // the second time, too
 			time.Sleep(time.Minute)
 			r.store.say(nil, errDown)

@@ -48,10 +48,7 @@ func TestStable(t *testing.T) {
 // Reasons that take turns are logged once each, and all ways in which a store cannot be reached are one; after it was well
 // everything is new again.
 func TestTurns(t *testing.T) {
-	r := newRig(t)
-	synctest.Test(t, func(t *testing.T) {
-		r.store.say(snapshot(t, "1", 1), nil)
-		defer r.mustStart()()
+	following(t, func(t *testing.T, r *rig) {
 		for outage := range 2 {
 			for i := range 10 {
 				for _, err := range []error{
@@ -93,10 +90,7 @@ func TestCopiedOnce(t *testing.T) {
 
 // Who has lost the configuration is told where the last good one is.
 func TestWhatToDo(t *testing.T) {
-	r := newRig(t)
-	synctest.Test(t, func(t *testing.T) {
-		r.store.say(snapshot(t, "1", 1), nil)
-		defer r.mustStart()()
+	following(t, func(t *testing.T, r *rig) {
 		time.Sleep(time.Second)
 		r.store.say(nil, fmt.Errorf("%w: c.db no longer exists", config.ErrMissing))
 		synctest.Wait()

@@ -111,6 +111,17 @@ func (r *rig) mustStart() (end func()) {
 	return r.Close
 }
 
+// following calls f in a bubble, with a follower of a store that has version 1.
+func following(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.store.say(snapshot(t, "1", 1), nil)
+		defer r.mustStart()()
+		f(t, r)
+	})
+}
+
 // versions returns what was applied.
 func (r *rig) versions() []string {
 	r.mu.Lock()

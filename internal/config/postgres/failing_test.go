@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
@@ -52,7 +53,7 @@ func TestServerFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, s, watcher, "the server", func(_ *config.Snapshot, err error) bool { return err == nil })
-	fill(t, s)
+	configtest.Fill(t, s)
 	until(t, s, watcher, "the content", has("gpu-1", 32))
 
 	if err := own.Kill(); err != nil {

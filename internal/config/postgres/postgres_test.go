@@ -25,20 +25,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
-func fill(t testing.TB, s config.Store) *config.Snapshot {
-	t.Helper()
-	now, err := s.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	content := configtest.Small()
-	now, err = s.Apply(t.Context(), config.Change{Who: "tester", Expect: now.Version(), Content: &content})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return now
-}
-
 func remove(backend string) config.Change {
 	return config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: backend}}}
 }
@@ -74,7 +60,7 @@ func has(backend string, connections int) func(*config.Snapshot, error) bool {
 func TestStraightSQL(t *testing.T) {
 	dsn := migrated(t)
 	s := open(t, dsn)
-	before := fill(t, s)
+	before := configtest.Fill(t, s)
 	watcher := s.Watch(t.Context())
 	query(t, dsn, `UPDATE wsbouncer.backends SET connections = 48`)
 	until(t, s, watcher, "an update", has("gpu-2", 48))
@@ -115,7 +101,7 @@ func TestStraightSQL(t *testing.T) {
 func TestDatabaseRefuses(t *testing.T) {
 	dsn := migrated(t)
 	s := open(t, dsn)
-	before := fill(t, s)
+	before := configtest.Fill(t, s)
 	for _, statement := range []string{
 		`UPDATE wsbouncer.backends SET connections = 0`,
 		`UPDATE wsbouncer.backends SET state = 'off'`,
@@ -139,7 +125,7 @@ func TestDatabaseRefuses(t *testing.T) {
 func TestInvalidRows(t *testing.T) {
 	dsn := migrated(t)
 	s := open(t, dsn)
-	fill(t, s)
+	configtest.Fill(t, s)
 	watcher := s.Watch(t.Context())
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = 'soon'`, `UPDATE wsbouncer.backends SET warm = 33 WHERE name = 'gpu-1'`)
 	until(t, s, watcher, "the errors", func(_ *config.Snapshot, err error) bool {
@@ -177,7 +163,7 @@ func TestRoles(t *testing.T) {
 	}
 
 	w, r := open(t, as(writer)), open(t, as(reader))
-	fill(t, w)
+	configtest.Fill(t, w)
 	watcher := r.Watch(t.Context())
 	until(t, r, watcher, "the content", has("gpu-1", 32))
 	if revisions, err := r.History(t.Context(), 10); err != nil || len(revisions) != 1 {
@@ -293,7 +279,7 @@ func TestPasswords(t *testing.T) {
 func TestLocked(t *testing.T) {
 	dsn := migrated(t)
 	s := open(t, dsn)
-	before := fill(t, s)
+	before := configtest.Fill(t, s)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +318,7 @@ func TestLocked(t *testing.T) {
 func TestWritersAndSQL(t *testing.T) {
 	dsn := migrated(t)
 	s := open(t, dsn)
-	fill(t, s)
+	configtest.Fill(t, s)
 	const each = 20
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -387,7 +373,7 @@ func TestMadeAnew(t *testing.T) {
 		t.Errorf("tables that were never written to, where there was a configuration before: %v", err)
 	}
 	s := open(t, dsn)
-	fill(t, s)
+	configtest.Fill(t, s)
 	if _, err := fresh.Load(t.Context()); err != nil {
 		t.Errorf("after it was written to: %v", err)
 	}

@@ -43,8 +43,7 @@ var statuses = map[string]int{
 }
 
 func answerError(w http.ResponseWriter, err error) {
-	var own *statusError
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*statusError](err); ok {
 		answer(w, own.status, failed{failure{Kind: own.kind, Text: own.text}})
 		return
 	}

@@ -19,8 +19,8 @@ import (
 // change applies a change, or returns what it would change.
 func (h *handler) change(r *http.Request) (any, error) {
 	c, dry, err := h.read(r)
-	if err == nil && h.refuse != nil {
-		err = h.refuse(c)
+	if err == nil && h.o.Refuse != nil {
+		err = h.o.Refuse(c)
 	}
 	if err != nil {
 		if problems := config.Problems(nil); errors.As(err, &problems) { // anything else is not understood, and no change
@@ -64,8 +64,8 @@ func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
 
 // tell reports a change that was asked for to whom it may concern.
 func (h *handler) tell(r *http.Request, c config.Change, version string, err error) {
-	if h.changed != nil {
-		h.changed(r, c, version, err)
+	if h.o.Changed != nil {
+		h.o.Changed(r, c, version, err)
 	}
 }
 
@@ -79,7 +79,7 @@ func (h *handler) try(ctx context.Context, c config.Change) (any, error) {
 		return nil, &config.ConflictError{Expected: c.Expect, Current: before.Version()}
 	}
 	from := before.Content()
-	to, err := c.Apply(&from, h.check)
+	to, err := c.Apply(&from, h.o.Profiles)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 			"invalid Content-Type %.100q: use application/json", r.Header.Get("Content-Type"))}
 	}
 	body, err := io.ReadAll(r.Body)
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return c, false, &statusError{http.StatusRequestEntityTooLarge, kindRequest, fmt.Sprintf("the change has more than %d bytes", tooLarge.Limit)}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -119,7 +119,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 		}
 		content, problems := whole.content()
 		if len(problems) > 0 {
-			return c, false, problems.With(content.Validate(h.check)) // report all problems at once
+			return c, false, problems.With(content.Validate(h.o.Profiles)) // report all problems at once
 		}
 		c.Content = &content
 	}

@@ -147,8 +147,7 @@ func (c *Client) do(ctx context.Context, r client.Request, to any) error {
 		return config.ErrClosed
 	}
 	err := c.api.Do(ctx, r, to)
-	var answered *client.Error
-	if errors.As(err, &answered) && answered.Kind != kindRefused {
+	if answered, ok := errors.AsType[*client.Error](err); ok && answered.Kind != kindRefused {
 		var sent failed
 		if json.Unmarshal(answered.Body, &sent) == nil {
 			return sent.Error.err()

@@ -40,7 +40,7 @@ const (
 // context ends or the store is closed; the caller that shuts the server down must first do one of the two. The server limits how long a
 // request may take to arrive ([http.Server.ReadTimeout]). Its WriteTimeout must be longer than a minute, since requests may wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
-	h := &handler{store: store, check: o.Profiles, refuse: o.Refuse, inForce: o.InForce, changed: o.Changed, hides: o.Hides, waiting: make(chan struct{}, maxWaiting)}
+	h := &handler{store: store, o: o, waiting: make(chan struct{}, maxWaiting)}
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
@@ -93,11 +93,7 @@ func inBounds(serve func(*http.Request) (any, error)) func(*http.Request) (any, 
 
 type handler struct {
 	store   config.Store
-	check   config.ProfileCheck
-	refuse  func(config.Change) error
-	inForce func() InForce // nil if there is none to show
-	changed func(*http.Request, config.Change, string, error)
-	hides   func(*http.Request) bool
+	o       HandlerOptions
 	waiting chan struct{} // one element for each request that waits
 }
 
@@ -118,7 +114,7 @@ func (h *handler) show(r *http.Request) (any, error) {
 
 // document returns a configuration as the caller may see it.
 func (h *handler) document(r *http.Request, version string, content *config.Content) document {
-	if h.hides != nil && h.hides(r) {
+	if h.o.Hides != nil && h.o.Hides(r) {
 		return encodeShown(version, content)
 	}
 	return encode(version, content)
@@ -156,8 +152,7 @@ func (h *handler) version(r *http.Request) (any, error) {
 func (h *handler) await(ctx context.Context, known string, wait time.Duration) (version string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	timeout := time.After(wait)
 	changes := h.store.Watch(ctx) // it has a value at once
 	for version == "" || version == known {
 		select {
@@ -165,7 +160,7 @@ func (h *handler) await(ctx context.Context, known string, wait time.Duration) (
 			if !ok {
 				return "", errors.Join(ctx.Err(), config.ErrClosed)
 			}
-		case <-timer.C:
+		case <-timeout:
 			return known, nil
 		}
 		if version, err = h.newest(ctx); err != nil {

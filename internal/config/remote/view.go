@@ -57,13 +57,13 @@ func (h *handler) wantsView(r *http.Request) (bool, error) {
 	if text := query.Get(staleParameter); text != staleAllowed {
 		return false, badRequest("%s: invalid value %.40q: use %s", staleParameter, text, staleAllowed)
 	}
-	return h.inForce != nil, nil
+	return h.o.InForce != nil, nil
 }
 
 // view returns the store's configuration or, if the store fails, the one in force. It does not ask a store that is known to fail.
 func (h *handler) view(r *http.Request) (any, error) {
 	ctx := r.Context()
-	force := h.inForce()
+	force := h.o.InForce()
 	if force.Stale == nil {
 		asking, cancel := context.WithTimeoutCause(ctx, viewTimeout, fmt.Errorf("no answer within %v", viewTimeout))
 		defer cancel()

@@ -165,14 +165,11 @@ func (l *loading) checkTogether() {
 
 // checkClients warns of settings that let slow clients, or those that are gone, take much.
 func (l *loading) checkClients() {
-	warn := func(name, format string, args ...any) {
-		l.warnings = append(l.warnings, l.heads[name]+fmt.Sprintf(format, args...))
-	}
 	if l.settings.ClientTimeout == NoLimit {
-		warn("client-timeout", "none: a client that is gone without a word keeps its server's place for up to a quarter of an hour")
+		l.warn("%snone: a client that is gone without a word keeps its server's place for up to a quarter of an hour", l.heads["client-timeout"])
 	}
 	if t := l.settings.HandshakeTimeout; t > slowHandshake {
-		warn("handshake-timeout", "%s: a client needs a few round trips; one that sends its request slowly stays for that long", value.FormatDuration(t))
+		l.warn("%s%s: a client needs a few round trips; one that sends its request slowly stays for that long", l.heads["handshake-timeout"], value.FormatDuration(t))
 	}
 }
 
@@ -187,8 +184,7 @@ func (l *loading) checkOrigin() {
 	}
 	for _, text := range s.TrustedProxies {
 		if network, err := origin.ParseNetwork(text); err == nil && network.Bits() == 0 {
-			l.warnings = append(l.warnings, fmt.Sprintf("%s%s is every address: each client is believed about its own address, whatever it says",
-				l.heads["trusted-proxies"], text))
+			l.warn("%s%s is every address: each client is believed about its own address, whatever it says", l.heads["trusted-proxies"], text)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 func setConnections(n int) config.Change {
@@ -39,7 +40,7 @@ func connectionsOf(t *testing.T, s config.Store) int {
 func backup(t *testing.T, connections int) string {
 	t.Helper()
 	s, path := opened(t)
-	fill(t, s)
+	configtest.Fill(t, s)
 	if _, err := s.Apply(t.Context(), setConnections(connections)); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestLostInUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, path := opened(t)
-			fill(t, s)
+			configtest.Fill(t, s)
 			must(t, s.Close()) // so that the -wal has nothing to restore a truncated file from
 			s = opener(path)(t, config.Options{})
 			defer s.Close()
@@ -246,7 +247,7 @@ func TestLostInUse(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	unixOnly(t)
 	s, path := opened(t)
-	fill(t, s)
+	configtest.Fill(t, s)
 	watcher := s.Watch(t.Context())
 	aside := filepath.Join(t.TempDir(), "aside.db")
 	for round, n := range []int{48, 49} {
@@ -299,7 +300,7 @@ func TestLostMeanwhile(t *testing.T) {
 		s, err := Open(path, config.Options{})
 		must(t, err)
 		defer s.Close()
-		fill(t, s)
+		configtest.Fill(t, s)
 		err = s.transact(t.Context(), true, func(tb *tables.Tables) (bool, error) {
 			_, written, err := tb.Apply(t.Context(), setConnections(7), nil)
 			return written, errors.Join(err, lose(t, path))
@@ -317,7 +318,7 @@ func TestReplacedWhileUsed(t *testing.T) {
 	s, err := Open(path, config.Options{})
 	must(t, err)
 	defer s.Close()
-	fill(t, s)
+	configtest.Fill(t, s)
 	inside, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
@@ -353,7 +354,7 @@ func TestReplacedWhileUsed(t *testing.T) {
 func TestWALDeleted(t *testing.T) {
 	unixOnly(t)
 	s, path := opened(t)
-	fill(t, s)
+	configtest.Fill(t, s)
 	if _, err := s.Apply(t.Context(), setConnections(40)); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 func TestRootMakesDatabasesThatTheProxyCanOpen(t *testing.T) {
@@ -16,7 +18,7 @@ func TestRootMakesDatabasesThatTheProxyCanOpen(t *testing.T) {
 	}
 	s, path := opened(t)
 	must(t, os.Chown(filepath.Dir(path), 4241, 4242))
-	fill(t, s)
+	configtest.Fill(t, s)
 	files, err := filepath.Glob(path + "*")
 	must(t, err)
 	if len(files) < 3 {
@@ -34,7 +36,7 @@ func TestRootMakesDatabasesThatTheProxyCanOpen(t *testing.T) {
 func TestALinkToAMissingFile(t *testing.T) {
 	s, path := opened(t)
 	must(t, os.Symlink("elsewhere.db", path))
-	fill(t, s)
+	configtest.Fill(t, s)
 	if info, err := os.Stat(filepath.Join(filepath.Dir(path), "elsewhere.db")); err != nil || info.Size() == 0 {
 		t.Errorf("the file that the link names: %v, %v", info, err)
 	}

@@ -58,24 +58,10 @@ func query(t *testing.T, path string, statements ...string) error {
 	return nil
 }
 
-func fill(t *testing.T, s config.Store) *config.Snapshot {
-	t.Helper()
-	now, err := s.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	content := configtest.Small()
-	now, err = s.Apply(t.Context(), config.Change{Who: "tester", Expect: now.Version(), Content: &content})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return now
-}
-
 // TestStraightSQL makes sure that what an operator does to rows is seen, and in the history.
 func TestStraightSQL(t *testing.T) {
 	s, path := opened(t)
-	before := fill(t, s)
+	before := configtest.Fill(t, s)
 	watcher := s.Watch(t.Context())
 	<-watcher
 	for name, statement := range map[string]string{
@@ -126,7 +112,7 @@ func TestStraightSQL(t *testing.T) {
 
 func TestDatabaseRefuses(t *testing.T) {
 	s, path := opened(t)
-	before := fill(t, s)
+	before := configtest.Fill(t, s)
 	for _, statement := range []string{
 		`UPDATE backends SET connections = 0`,
 		`UPDATE backends SET connections = 'many'`,
@@ -152,7 +138,7 @@ func TestDatabaseRefuses(t *testing.T) {
 // TestInvalidRows are such that the database does not notice.
 func TestInvalidRows(t *testing.T) {
 	s, path := opened(t)
-	fill(t, s)
+	configtest.Fill(t, s)
 	if err := query(t, path, `UPDATE services SET queue_timeout = 'soon'`, `UPDATE backends SET warm = 33 WHERE name = 'gpu-1'`,
 		`UPDATE backends SET service = 'sst' WHERE name = 'gpu-2'`); err != nil {
 		t.Fatal(err)
@@ -189,7 +175,7 @@ func TestInvalidRows(t *testing.T) {
 
 func TestNewerSchema(t *testing.T) {
 	s, path := opened(t)
-	fill(t, s)
+	configtest.Fill(t, s)
 	if err := query(t, path, `INSERT INTO schema_version (version_id, is_applied) VALUES (999, 1)`); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +191,7 @@ func TestNewerSchema(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	s, path := opened(t)
-	want := fill(t, s)
+	want := configtest.Fill(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +211,7 @@ func TestReadOnly(t *testing.T) {
 // Who only loads makes no database, and changes none.
 func TestOpenReadOnly(t *testing.T) {
 	s, path := opened(t)
-	want := fill(t, s)
+	want := configtest.Fill(t, s)
 	reader := opener(path)(t, config.Options{ReadOnly: true})
 	defer reader.Close()
 	if now, err := reader.Load(t.Context()); err != nil || now.Version() != want.Version() {
@@ -250,7 +236,7 @@ func TestOpenReadOnly(t *testing.T) {
 
 func TestLocked(t *testing.T) {
 	s, path := opened(t)
-	before := fill(t, s)
+	before := configtest.Fill(t, s)
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -481,7 +467,7 @@ func triggersOf(t *testing.T, path string) map[string]string {
 // TestTriggersMissing is about a database whose migration was interrupted before its triggers were made.
 func TestTriggersMissing(t *testing.T) {
 	s, path := opened(t)
-	fill(t, s)
+	configtest.Fill(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Pools are the proxy's pools. Both methods may be called from any goroutine, and do not wait for I/O.
@@ -163,10 +164,7 @@ func Start(o Options) *Agent {
 // Poke notifies the agent that what the pools want has changed: clients wait for places, places that others want are free, the configuration or what
 // the proxy does has changed. It does not wait.
 func (a *Agent) Poke() {
-	select {
-	case a.poked <- struct{}{}:
-	default:
-	}
+	tasks.Wake(a.poked)
 }
 
 // Sync waits until an exchange that begins from now on has ended, well or badly, or ctx ends.
@@ -308,15 +306,8 @@ func (a *Agent) rest() {
 // hasUnreported reports whether the ledger does not know of a server, or of its cap as it is now, or of what the proxy does.
 func (a *Agent) hasUnreported() bool {
 	about := a.o.About()
-	if about.State != a.view.reportedState || about.Config != a.view.reportedConfig {
-		return true
-	}
-	for server := range a.usage {
-		if a.usage[server].Cap != a.view.reportedCaps[server] {
-			return true
-		}
-	}
-	return len(a.usage) != len(a.view.reportedCaps)
+	return about.State != a.view.reportedState || about.Config != a.view.reportedConfig ||
+		!maps.EqualFunc(a.usage, a.view.reportedCaps, func(u fleet.Usage, reported int) bool { return u.Cap == reported })
 }
 
 // jitter returns a little less than d, so that proxies that were started together do not stay together, and that two heartbeat intervals, in which places

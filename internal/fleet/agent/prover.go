@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -66,16 +67,10 @@ func (p *prover) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case j := <-p.jobs:
-			there := make(map[fleet.ID]bool, len(j.members))
-			for i := range j.members {
-				there[j.members[i].ID] = true
-			}
 			p.examineAll(ctx, &j, dead)
-			for id := range dead {
-				if !there[id] {
-					delete(dead, id)
-				}
-			}
+			maps.DeleteFunc(dead, func(id fleet.ID, _ bool) bool {
+				return !slices.ContainsFunc(j.members, func(m fleet.Member) bool { return m.ID == id })
+			})
 			p.presence.Tidy(j.members)
 		}
 	}

@@ -196,11 +196,7 @@ func (a *Agent) learn(r *fleet.Report, answer *fleet.Answer, at fleet.Instant, f
 			v.seen[m.ID] = sighting{m.Heartbeats, at}
 		}
 	}
-	for id := range v.seen {
-		if v.member(id) == nil {
-			delete(v.seen, id)
-		}
-	}
+	maps.DeleteFunc(v.seen, func(id fleet.ID, _ sighting) bool { return v.member(id) == nil })
 	a.logMembers(before, first, answer)
 	a.logSuspects(at)
 	a.logFrozen(answer)
@@ -450,11 +446,10 @@ func (a *Agent) logOverdrawn() {
 			}
 		}
 	}
-	for server := range v.overdrawn {
-		if _, ok := v.accounts[server]; !ok || !v.overdrawn[server] {
-			delete(v.overdrawn, server)
-		}
-	}
+	maps.DeleteFunc(v.overdrawn, func(server string, is bool) bool {
+		_, ok := v.accounts[server]
+		return !ok || !is
+	})
 }
 
 // clashAfter is for how long two proxies must have one name before it is logged: the predecessor of a proxy has its name, too.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -212,11 +213,7 @@ func (c *challenges) use(nonce, from string, count uint64) bool {
 // that are made later.
 func (c *challenges) forgetLocked() bool {
 	now := c.now().Sub(c.began)
-	for nonce, w := range c.used {
-		if now-w.made >= nonceLife {
-			delete(c.used, nonce)
-		}
-	}
+	maps.DeleteFunc(c.used, func(_ string, w *window) bool { return now-w.made >= nonceLife })
 	if len(c.used) < maxNonces {
 		return true
 	}

@@ -97,6 +97,21 @@ func decode[T any](a *answer) (value T, ok bool) {
 	return value, true
 }
 
+// values yields the others' answers as they come, with their values. Those that cannot be read, or refuse, become missing ones.
+func values[T any](q *question) iter.Seq2[*answer, *T] {
+	return func(yield func(*answer, *T) bool) {
+		for a := range q.each {
+			value, ok := decode[T](a)
+			if a.refused != nil {
+				a.why = a.refused.Text
+			}
+			if ok && !yield(a, &value) {
+				return
+			}
+		}
+	}
+}
+
 func mergeStats(q *question) (int, any, error) {
 	own := new(api.Stats)
 	if err := json.Unmarshal(q.body, own); err != nil {
@@ -104,17 +119,11 @@ func mergeStats(q *question) (int, any, error) {
 	}
 	all := begin(proxyStats{q.self, own})
 	f := &q.fleet
-	for a := range q.each {
-		s, ok := decode[api.Stats](a)
-		if a.refused != nil {
-			a.why = a.refused.Text
-		}
-		if ok {
-			before := size(all)
-			join(all, proxyStats{a.name, &s})
-			q.reached(a.id, &s)
-			a.passed = size(all) == before
-		}
+	for a, s := range values[api.Stats](q) {
+		before := size(all)
+		join(all, proxyStats{a.name, s})
+		q.reached(a.id, s)
+		a.passed = size(all) == before
 	}
 	f.Missing = q.missing("its sessions are not known")
 	f.Whole = true
@@ -157,13 +166,9 @@ func (q *question) noteMissing() {
 
 // mergeProxies says which of the proxies can be reached. They were asked for what they know of the fleet.
 func mergeProxies(q *question) (int, any, error) {
-	for a := range q.each {
-		f, ok := decode[api.Fleet](a)
-		if a.refused != nil {
-			a.why = a.refused.Text
-		}
+	for a, f := range values[api.Fleet](q) {
 		for k := range q.fleet.Proxies {
-			if p := &q.fleet.Proxies[k]; p.ID == a.id && ok {
+			if p := &q.fleet.Proxies[k]; p.ID == a.id {
 				p.Reachable = true
 				if me := f.Self(); me != nil {
 					p.State, p.Sessions, p.Configuration = me.State, me.Sessions, me.Configuration
@@ -189,18 +194,12 @@ func mergeSessions(q *question) (int, any, error) {
 		return 0, nil, err
 	}
 	name(list.Sessions, q.self)
-	for a := range q.each {
-		l, ok := decode[api.SessionList](a)
-		if a.refused != nil {
-			a.why = a.refused.Text
-		}
-		if ok {
-			name(l.Sessions, a.name)
-			list.Sessions, list.Matched, list.Total = append(list.Sessions, l.Sessions...), list.Matched+l.Matched, list.Total+l.Total
-			if query.Limit > 0 {
-				list.Sessions, _ = query.Choose(list.Sessions)
-				a.passed = true
-			}
+	for a, l := range values[api.SessionList](q) {
+		name(l.Sessions, a.name)
+		list.Sessions, list.Matched, list.Total = append(list.Sessions, l.Sessions...), list.Matched+l.Matched, list.Total+l.Total
+		if query.Limit > 0 {
+			list.Sessions, _ = query.Choose(list.Sessions)
+			a.passed = true
 		}
 	}
 	list.Sessions, _ = query.Choose(list.Sessions)
@@ -253,8 +252,8 @@ func mergeOutcomes(q *question) (int, any, error) {
 		all.Proxies = nil
 	}
 	all.Text = own.Text
-	var lines []string
 	if len(all.Proxies) > 0 {
+		var lines []string
 		for _, o := range all.Proxies {
 			lines = append(lines, o.Name+": "+o.Text)
 		}

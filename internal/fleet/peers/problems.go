@@ -56,14 +56,8 @@ func mergeProblems(q *question) (int, any, error) {
 		all.Past = append(all.Past, l.Past...)
 	}
 	take(&own, q.self)
-	for a := range q.each {
-		l, ok := decode[api.ProblemList](a)
-		if a.refused != nil {
-			a.why = a.refused.Text
-		}
-		if ok {
-			take(&l, a.name)
-		}
+	for a, l := range values[api.ProblemList](q) {
+		take(l, a.name)
 	}
 	diagnosis.Sort(all.Problems)
 	slices.SortStableFunc(all.Past, func(a, b api.PastProblem) int { return b.Ended.Compare(a.Ended) })

@@ -23,8 +23,7 @@ func begin(own proxyStats) *api.Stats {
 	all.Loops.Loops = slices.Clone(all.Loops.Loops)
 	all.Limits.Totals, all.Limits.Lately, all.Authentication.Results = []api.LimitTotal{}, []api.LimitReached{}, []api.AuthResult{}
 	if all.Replay != nil {
-		replay := *all.Replay
-		all.Replay = &replay
+		all.Replay = new(*all.Replay)
 	}
 	list(&all, own)
 	return &all
@@ -108,12 +107,10 @@ func addServices(all, s *api.Stats) {
 	})
 	for i := before; i < len(all.Services); i++ { // what was appended still shares this with its part
 		if f := all.Services[i].Failover; f != nil {
-			failover := *f
-			all.Services[i].Failover = &failover
+			all.Services[i].Failover = new(*f)
 		}
 		if a := all.Services[i].Affinity; a != nil {
-			affinity := *a
-			all.Services[i].Affinity = &affinity
+			all.Services[i].Affinity = new(*a)
 		}
 	}
 }
@@ -131,8 +128,7 @@ func addBackends(all *api.Stats, p proxyStats) {
 			one.Variants = slices.Clone(b.Variants)
 			one.Proxies = []api.BackendPart{mine}
 			if b.Places != nil {
-				places := *b.Places
-				one.Places = &places
+				one.Places = new(*b.Places)
 			}
 			explain(&one.Health, p.name)
 			all.Backends = append(all.Backends, one)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // channel is that of the announcements. Their text is the ids of the proxies that they concern, with commas between, or
@@ -38,15 +40,7 @@ func payload(concerned []fleet.ID) string {
 
 // isAddressedTo reports whether an announcement is for a proxy.
 func isAddressedTo(payload string, id fleet.ID) bool {
-	if payload == everyone {
-		return true
-	}
-	for word := range strings.SplitSeq(payload, ",") {
-		if word == string(id) {
-			return true
-		}
-	}
-	return false
+	return payload == everyone || slices.Contains(strings.Split(payload, ","), string(id))
 }
 
 const (
@@ -60,9 +54,7 @@ const (
 // Changed implements [fleet.Store]. It keeps a connection that listens, as long as ctx lasts. While there is none, nothing is received.
 func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	changed := make(chan struct{}, 1)
-	s.listeners.Add(1)
-	go func() {
-		defer s.listeners.Done()
+	s.listeners.Go(func() {
 		defer close(changed)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -81,7 +73,7 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 			}
 			retry = min(2*retry, lastRetry)
 		}
-	}()
+	})
 	return changed
 }
 
@@ -116,10 +108,7 @@ func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened b
 			return true
 		case err == nil:
 			if self := s.self.Load(); self != nil && isAddressedTo(n.Payload, *self) {
-				select {
-				case changed <- struct{}{}:
-				default:
-				}
+				tasks.Wake(changed)
 			}
 		case !isSilent || conn.IsClosed() || !answers(ctx, conn):
 			return true

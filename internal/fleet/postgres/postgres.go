@@ -27,6 +27,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Options are what a store is made with.
@@ -145,8 +146,7 @@ func (s *Store) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var failure *pgconn.PgError
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch failure.Code {
 		case "42501": // insufficient_privilege
 			return fmt.Errorf("%w: it needs SELECT, INSERT, UPDATE and DELETE on the tables wsbouncer.fleet*: %w", fleet.ErrNoRights, err)
@@ -184,10 +184,7 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.An
 		return err
 	})
 	if s.failing.Swap(err != nil) && err == nil {
-		select {
-		case s.recovered <- struct{}{}:
-		default:
-		}
+		tasks.Wake(s.recovered)
 	}
 	return answer, err
 }

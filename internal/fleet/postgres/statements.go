@@ -208,8 +208,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 	}
 	for id, m := range known.byID { // without a heartbeat it was written by hand; of itself a proxy knows that its heartbeat was lost
 		if head.Members[id] == nil && id != report.ID {
-			copied := *m
-			head.Members[id] = &copied
+			head.Members[id] = new(*m)
 		}
 	}
 	for i, server := range servers {

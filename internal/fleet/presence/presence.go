@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -179,11 +180,7 @@ func (p *Presence) Tidy(members []fleet.Member) {
 		there[members[i].ID] = true
 	}
 	p.mu.Lock()
-	for id := range p.met {
-		if !there[id] {
-			delete(p.met, id)
-		}
-	}
+	maps.DeleteFunc(p.met, func(id fleet.ID, _ meeting) bool { return !there[id] })
 	p.mu.Unlock()
 	p.tidy(there)
 }

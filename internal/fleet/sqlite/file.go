@@ -77,11 +77,6 @@ type handle struct {
 	lock *flock.Flock // shared, on FILE.lock: held by each process that uses the ledger
 }
 
-// queryer is a connection or a transaction.
-type queryer interface {
-	ExecContext(ctx context.Context, statement string, arguments ...any) (sql.Result, error)
-}
-
 // connect opens the file, and makes a ledger in it if there is none, or only one of an earlier boot.
 func (s *Store) connect(ctx context.Context) (h *handle, err error) {
 	directory := filepath.Dir(s.path)
@@ -144,7 +139,7 @@ func (s *Store) begin(ctx context.Context, h *handle) error {
 	}
 	_ = lock.Close()
 	h.lock = flock.New(s.path+".lock", flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
-	err = h.transact(ctx, func(tx queryer) error {
+	err = h.transact(ctx, func() error {
 		var version, tables int
 		if err := h.conn.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&version, &tables); err != nil {
 			return err
@@ -155,9 +150,9 @@ func (s *Store) begin(ctx context.Context, h *handle) error {
 		case version == 0 && tables > 0:
 			return fmt.Errorf("the fleet's ledger %s belongs to another program: move it away", s.path)
 		case version == 0:
-			return s.create(ctx, h, tx)
+			return s.create(ctx, h)
 		}
-		return s.empty(ctx, h, tx)
+		return s.empty(ctx, h)
 	})
 	if err != nil {
 		return err
@@ -170,7 +165,7 @@ func (s *Store) begin(ctx context.Context, h *handle) error {
 }
 
 // create makes the tables. If a process still uses a ledger that was there before, the new one begins as a lost one.
-func (s *Store) create(ctx context.Context, h *handle, tx queryer) error {
+func (s *Store) create(ctx context.Context, h *handle) error {
 	identity := ""
 	switch alone, err := h.lock.TryLock(); {
 	case err != nil:
@@ -183,27 +178,27 @@ func (s *Store) create(ctx context.Context, h *handle, tx queryer) error {
 	if s.lost {
 		identity = lost
 	}
-	if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
+	if _, err := h.conn.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO ledger VALUES (1, ?, '', '[]', '[]', 0, 0, 0)", identity)
+	_, err := h.conn.ExecContext(ctx, "INSERT INTO ledger VALUES (1, ?, '', '[]', '[]', 0, 0, 0)", identity)
 	return err
 }
 
 // empty removes all that proxies of an earlier boot have left. If the file took the place of one that this proxy went by, a new epoch begins.
-func (s *Store) empty(ctx context.Context, h *handle, tx queryer) error {
+func (s *Store) empty(ctx context.Context, h *handle) error {
 	var identity string
 	if err := h.conn.QueryRowContext(ctx, "SELECT identity FROM ledger").Scan(&identity); err != nil {
 		return err
 	}
 	if s.lost && strings.HasPrefix(identity, bootPrefix) { // an earlier copy was put in its place
-		_, err := tx.ExecContext(ctx, "UPDATE ledger SET identity = ?, revision = revision + 1", lost)
+		_, err := h.conn.ExecContext(ctx, "UPDATE ledger SET identity = ?, revision = revision + 1", lost)
 		return err
 	}
 	if s.boot == "" || !strings.HasPrefix(identity, bootPrefix) || identity == s.identity() {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM members; DELETE FROM accounts;
+	_, err := h.conn.ExecContext(ctx, `DELETE FROM members; DELETE FROM accounts;
 UPDATE ledger SET identity = '', epoch = '', past = '[]', departed = '[]', settled = 0, version = 0, revision = revision + 1`)
 	return err
 }
@@ -233,7 +228,7 @@ func (h *handle) isCurrent() bool {
 }
 
 // transact runs f in a transaction that no other writer can come between.
-func (h *handle) transact(ctx context.Context, f func(queryer) error) (err error) {
+func (h *handle) transact(ctx context.Context, f func() error) (err error) {
 	err = patiently(ctx, func() error {
 		_, err := h.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
 		return err
@@ -241,7 +236,7 @@ func (h *handle) transact(ctx context.Context, f func(queryer) error) (err error
 	if err != nil {
 		return err
 	}
-	if err = f(h.conn); err == nil {
+	if err = f(); err == nil {
 		_, err = h.conn.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
@@ -382,23 +377,23 @@ func (h *handle) writeHeartbeat(ctx context.Context, m *fleet.Member) error {
 	})
 }
 
-// write writes what has changed. by is the proxy whose exchange it is, if it is one.
-func (h *handle) write(ctx context.Context, tx queryer, c *storage.Changes, by fleet.ID, revision int64) error {
+// write writes what has changed, in a transaction. by is the proxy whose exchange it is, if it is one.
+func (h *handle) write(ctx context.Context, c *storage.Changes, by fleet.ID, revision int64) error {
 	l := c.After
 	past, departed := storage.EncodeHistory(l)
-	_, err := tx.ExecContext(ctx, "UPDATE ledger SET identity = ?, epoch = ?, past = ?, departed = ?, settled = ?, version = ?, revision = ?",
+	_, err := h.conn.ExecContext(ctx, "UPDATE ledger SET identity = ?, epoch = ?, past = ?, departed = ?, settled = ?, version = ?, revision = ?",
 		l.Identity, l.Epoch, past, departed, l.Settled, l.Version, revision)
 	if err != nil {
 		return err
 	}
 	for _, id := range c.Removed {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM members WHERE id = ?", id); err != nil {
+		if _, err := h.conn.ExecContext(ctx, "DELETE FROM members WHERE id = ?", id); err != nil {
 			return err
 		}
 	}
 	for _, id := range c.Members {
 		m := l.Members[id]
-		_, err := tx.ExecContext(ctx, `INSERT INTO members (id, epoch, about, beats, sequence, sessions, seen) VALUES (?, ?, ?, ?, ?, ?, ?)
+		_, err := h.conn.ExecContext(ctx, `INSERT INTO members (id, epoch, about, beats, sequence, sessions, seen) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, about = excluded.about`,
 			id, m.Epoch, storage.EncodeMember(m), int64(m.Heartbeats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro())
 		if err != nil {
@@ -411,13 +406,13 @@ ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, about = excluded.about`,
 		}
 	}
 	for _, server := range c.Gone {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE server = ?", server); err != nil {
+		if _, err := h.conn.ExecContext(ctx, "DELETE FROM accounts WHERE server = ?", server); err != nil {
 			return err
 		}
 	}
 	for _, server := range c.Accounts {
 		a := l.Accounts[server]
-		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (server, version, cap, grants) VALUES (?, ?, ?, ?)
+		_, err := h.conn.ExecContext(ctx, `INSERT INTO accounts (server, version, cap, grants) VALUES (?, ?, ?, ?)
 ON CONFLICT (server) DO UPDATE SET version = excluded.version, cap = excluded.cap, grants = excluded.grants`,
 			server, a.Version, a.Cap(), storage.EncodeGrants(a.Grants))
 		if err != nil {

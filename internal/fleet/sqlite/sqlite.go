@@ -27,6 +27,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Options are what a store is made with.
@@ -218,12 +219,12 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 		s.ledger, s.answeredVersion = after, after.Version
 		return answer, nil
 	}
-	err := s.handle.transact(ctx, func(tx queryer) error {
+	err := s.handle.transact(ctx, func() error {
 		if err := s.read(ctx); err != nil { // another process may have written since
 			return err
 		}
 		answer, changes = storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
-		return s.handle.write(ctx, tx, changes, r.ID, s.revision+1)
+		return s.handle.write(ctx, changes, r.ID, s.revision+1)
 	})
 	if err != nil {
 		return nil, err
@@ -263,14 +264,14 @@ func (s *Store) read(ctx context.Context) error {
 func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 	return s.call(ctx, func(ctx context.Context) error {
 		var changes *storage.Changes
-		err := s.handle.transact(ctx, func(tx queryer) error {
+		err := s.handle.transact(ctx, func() error {
 			if err := s.read(ctx); err != nil {
 				return err
 			}
 			if changes = storage.Forget(s.ledger, id, s.identity(), storage.NewEpoch()); changes == nil {
 				return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 			}
-			return s.handle.write(ctx, tx, changes, "", s.revision+1)
+			return s.handle.write(ctx, changes, "", s.revision+1)
 		})
 		if err == nil {
 			s.ledger = changes.After
@@ -295,31 +296,19 @@ func (s *Store) Ledger(ctx context.Context) (ledger *fleet.Ledger, err error) {
 // Changed implements [fleet.Store].
 func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	changed := make(chan struct{}, 1)
-	s.watchers.Add(1)
-	go func() {
-		defer s.watchers.Done()
+	s.watchers.Go(func() {
 		defer close(changed)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.ended, cancel)()
-		ticker := time.NewTicker(s.poll)
-		defer ticker.Stop()
 		var told int64
-		for {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return
-			}
+		for range tasks.Every(ctx, s.poll) {
 			if version, news := s.news(ctx); news && version != told {
 				told = version
-				select {
-				case changed <- struct{}{}:
-				default:
-				}
+				tasks.Wake(changed)
 			}
 		}
-	}()
+	})
 	return changed
 }
 

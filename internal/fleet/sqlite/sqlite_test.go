@@ -323,7 +323,7 @@ func TestLocked(t *testing.T) {
 	p, q := open(t, path, nil), open(t, path, nil)
 	exchange(t, p, report("a", 1, ""))
 	exchange(t, q, report("b", 1, ""))
-	err := q.handle.transact(t.Context(), func(queryer) error {
+	err := q.handle.transact(t.Context(), func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		if _, err := p.Exchange(ctx, report("a", 2, "")); !errors.Is(err, context.DeadlineExceeded) {

@@ -119,8 +119,7 @@ func (s *Succession) Fail(reason error) {
 	if s == nil {
 		return
 	}
-	var told *RefusedError
-	if !errors.As(reason, &told) {
+	if !errors.As(reason, new(*RefusedError)) {
 		Refuse(s.conn.nc, reason.Error())
 	}
 	for i := range s.Sockets {

@@ -23,8 +23,7 @@ func Hand(ctx context.Context, nc *net.UnixConn, o *Offer) (*Successor, error) {
 		s.Conn = duplicate(nc)
 		return s, nil
 	}
-	var told *RefusedError
-	if errors.As(err, &told) {
+	if errors.As(err, new(*RefusedError)) {
 		return nil, err
 	}
 	if ctx.Err() != nil {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -52,6 +53,7 @@ type Journal[T any] struct {
 	mu      sync.Mutex // not held while anything is encoded or written
 	waiting []T        // guarded by mu: oldest first
 	failed  error      // guarded by mu: why records could not be written; nil if the last write succeeded
+	told    bool       // guarded by mu: Report has logged that records cannot be written
 }
 
 // Open returns a journal. It does not touch the file before there is something to write. Close ends it.
@@ -111,14 +113,26 @@ func (j *Journal[T]) Problem() error {
 	return j.failed
 }
 
+// Report logs that records cannot be written, and later that they can again, once each. what says what they are.
+func (j *Journal[T]) Report(log *slog.Logger, what string) {
+	j.mu.Lock()
+	err, told := j.failed, j.told
+	j.told = err != nil
+	j.mu.Unlock()
+	switch {
+	case err != nil && !told:
+		log.Warn(what+" are kept in memory only: their file cannot be written", "reason", err)
+	case err == nil && told:
+		log.Info(what + " are written to their file again")
+	}
+}
+
 // Close writes what is left and ends the journal. It waits at most two seconds for the disk. Only the first call has an effect.
 func (j *Journal[T]) Close() {
 	j.ending.Do(func() { close(j.closing) })
-	timeout := time.NewTimer(closeTimeout)
-	defer timeout.Stop()
 	select {
 	case <-j.done:
-	case <-timeout.C:
+	case <-time.After(closeTimeout):
 	}
 }
 
@@ -132,7 +146,10 @@ func (j *Journal[T]) run() {
 			if j.Problem() != nil {
 				delay = retryDelay
 			}
-			j.pause(delay)
+			select {
+			case <-time.After(delay):
+			case <-j.closing:
+			}
 			j.flush()
 		case <-j.closing:
 			j.flush()
@@ -141,16 +158,6 @@ func (j *Journal[T]) run() {
 			}
 			return
 		}
-	}
-}
-
-// pause waits, but not after Close.
-func (j *Journal[T]) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-j.closing:
 	}
 }
 

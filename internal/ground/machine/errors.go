@@ -50,24 +50,23 @@ func short(err error) string {
 	if err == nil {
 		return ""
 	}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		for _, s := range shortages {
 			if s.errno != errno {
 				continue
 			}
-			if call := (*os.SyscallError)(nil); errno == noAddress && errors.As(err, &call) && call.Syscall == "bind" {
+			if call, ok := errors.AsType[*os.SyscallError](err); errno == noAddress && ok && call.Syscall == "bind" {
 				return addresses // the machine does not have it, or, on some systems, its ports are in use
 			}
 			return s.what
 		}
 		return ""
 	}
-	if own := (*LocalError)(nil); errors.As(err, &own) {
+	if own, ok := errors.AsType[*LocalError](err); ok {
 		return own.What
 	}
 	// The resolver keeps only the text of its own sockets' errors.
-	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		for _, s := range shortages {
 			if strings.HasSuffix(dns.Err, ": "+s.errno.Error()) {
 				return s.what

@@ -91,8 +91,7 @@ func Pooled(err error) error {
 
 // IsOutage reports whether an error says that the server cannot be reached: it is stopping, has crashed, is starting, or does not answer.
 func IsOutage(err error) bool {
-	var failure *pgconn.PgError
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch failure.Code {
 		case "57P01", "57P02", "57P03", "08000", "08003", "08006", // it stops, or the connection broke
 			"25P03", "25P04", "57P05": // it has ended the connection, on which nothing happened for too long: this machine is busy
@@ -100,7 +99,6 @@ func IsOutage(err error) bool {
 		}
 		return false
 	}
-	var network net.Error
-	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, &network) || pgconn.Timeout(err) ||
+	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(net.Error)) || pgconn.Timeout(err) ||
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

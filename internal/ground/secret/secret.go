@@ -126,8 +126,7 @@ func mayHaveUser(text string) bool {
 
 // Error returns an error of package net/http or net/url without the secrets of its URL.
 func Error(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		of.URL = URL(of.URL)
 	}
 	return err

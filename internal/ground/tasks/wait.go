@@ -27,3 +27,21 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// Every is what a loop ranges over whose body is to run after each interval, until ctx ends.
+func Every(ctx context.Context, interval time.Duration) func(yield func() bool) {
+	return func(yield func() bool) {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				if !yield() {
+					return
+				}
+			}
+		}
+	}
+}

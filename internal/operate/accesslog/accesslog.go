@@ -114,11 +114,9 @@ func (l *Log) Close() {
 		return
 	}
 	close(l.stop)
-	patience := time.NewTimer(closeWait)
-	defer patience.Stop()
 	select {
 	case <-l.done:
-	case <-patience.C:
+	case <-time.After(closeWait):
 		l.options.Log.Warn("the access log's file does not take the last lines", "file", l.options.Path)
 	}
 }

@@ -17,18 +17,18 @@ type Actions struct {
 	Recycle func(backend string) (api.Outcome, error)
 }
 
-func (a *Actions) routes(audit *Audit) (routes []route) {
+func (s *Source) actionRoutes() (routes []route) {
 	for _, action := range []struct {
 		path, name string
 		do         func(string) (api.Outcome, error)
 	}{
-		{api.ServicesPath + "/{name}/pause", "pause", a.Pause},
-		{api.ServicesPath + "/{name}/resume", "resume", a.Resume},
-		{api.BackendsPath + "/{name}/recycle", "recycle", a.Recycle},
+		{api.ServicesPath + "/{name}/pause", "pause", s.Actions.Pause},
+		{api.ServicesPath + "/{name}/resume", "resume", s.Actions.Resume},
+		{api.BackendsPath + "/{name}/recycle", "recycle", s.Actions.Recycle},
 	} {
 		routes = append(routes, route{path: action.path, action: action.name, methods: methods{
 			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-				return act(w, r, audit, action.name, action.do)
+				return s.act(w, r, action.name, action.do)
 			}),
 		}})
 	}
@@ -36,7 +36,7 @@ func (a *Actions) routes(audit *Audit) (routes []route) {
 }
 
 // act carries out an order for the service or backend that the path names, and notes it.
-func act(w http.ResponseWriter, r *http.Request, audit *Audit, action string, do func(string) (api.Outcome, error)) (any, error) {
+func (s *Source) act(w http.ResponseWriter, r *http.Request, action string, do func(string) (api.Outcome, error)) (any, error) {
 	order, err := readOrder(w, r)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func act(w http.ResponseWriter, r *http.Request, audit *Audit, action string, do
 	if err != nil {
 		return nil, err
 	}
-	audit.Note(r, action, name, order, outcome.Text)
+	s.Audit.Note(r, action, name, order, outcome.Text)
 	return outcome, nil
 }
 
@@ -60,39 +60,33 @@ type LogLevel struct {
 	Allowed []string
 }
 
-// routes returns GET and PUT /api/v1/log/level.
-func (l *LogLevel) routes(audit *Audit) []route {
+// logLevelRoutes returns GET and PUT /api/v1/log/level.
+func (s *Source) logLevelRoutes() []route {
 	return []route{{path: api.LogLevelPath, action: "log-level", methods: methods{
 		http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
-			return api.LogLevel{Level: l.Get()}, nil
+			return api.LogLevel{Level: s.LogLevel.Get()}, nil
 		}),
-		http.MethodPut: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-			return l.change(w, r, audit)
-		}),
+		http.MethodPut: served(s.setLogLevel),
 	}}}
 }
 
-// change sets the level, and notes that in the audit log.
-func (l *LogLevel) change(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+// setLogLevel sets the level, and notes that in the audit log.
+func (s *Source) setLogLevel(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body api.LogLevel
-	if err := readBody(w, r, &body); err != nil {
+	if err := readWithOrder(w, r, &body, &body.Order); err != nil {
 		return nil, err
 	}
-	if err := checkOrder(&body.Order); err != nil {
-		return nil, err
-	}
-	ordered(r, body.Order)
 	if body.Level == "" {
-		return nil, BadRequest("level: the value is missing: use %s", spelling.OneOf(l.Allowed))
+		return nil, BadRequest("level: the value is missing: use %s", spelling.OneOf(s.LogLevel.Allowed))
 	}
-	if !slices.Contains(l.Allowed, body.Level) {
-		return nil, BadRequest("level: %v", spelling.Unknown("log level", cut(body.Level), l.Allowed))
+	if !slices.Contains(s.LogLevel.Allowed, body.Level) {
+		return nil, BadRequest("level: %v", spelling.Unknown("log level", cut(body.Level), s.LogLevel.Allowed))
 	}
-	was := l.Get()
-	if err := l.Set(body.Level); err != nil {
+	was := s.LogLevel.Get()
+	if err := s.LogLevel.Set(body.Level); err != nil {
 		return nil, err
 	}
-	audit.Note(r, "log-level", body.Level, body.Order, "it was "+was)
+	s.Audit.Note(r, "log-level", body.Level, body.Order, "it was "+was)
 	return api.LogLevel{Level: body.Level}, nil
 }
 

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"log/slog"
@@ -104,14 +105,14 @@ func (s *Source) routes() []route {
 	}
 	routes = append(routes, accessRoutes(s.Commands)...)
 	routes = append(routes, s.Audit.routes()...)
-	routes = append(routes, s.Movers.routes(s.Audit, &s.Sessions)...)
-	routes = append(routes, s.Actions.routes(s.Audit)...)
+	routes = append(routes, s.moveRoutes()...)
+	routes = append(routes, s.actionRoutes()...)
 	routes = append(routes, s.backendRoutes()...)
-	routes = append(routes, s.Upgrades.routes(s.Audit)...)
-	routes = append(routes, s.Proxies.routes(s.Audit)...)
-	routes = append(routes, s.LogLevel.routes(s.Audit)...)
-	routes = append(routes, s.Settings.routes(s.Audit)...)
-	routes = append(routes, s.Sessions.routes(s.Audit)...)
+	routes = append(routes, s.upgradeRoutes()...)
+	routes = append(routes, s.proxyRoutes()...)
+	routes = append(routes, s.logLevelRoutes()...)
+	routes = append(routes, s.settingsRoutes()...)
+	routes = append(routes, s.sessionRoutes()...)
 	routes = append(routes, s.eventRoutes()...)
 	routes = append(routes, s.tapRoutes()...)
 	return append(routes, openAPIRoutes()...)
@@ -148,18 +149,12 @@ const maxHeader = 64 << 10
 
 // NewServer returns a server for the API, on which no client can hold a connection for longer than the limits.
 func NewServer(handler http.Handler, limits Limits, log *slog.Logger) *http.Server {
-	or := func(d, value time.Duration) time.Duration {
-		if d > 0 {
-			return d
-		}
-		return value
-	}
 	return &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: or(limits.Header, 5*time.Second),
-		ReadTimeout:       or(limits.Request, 30*time.Second),
-		WriteTimeout:      or(limits.Answer, 2*time.Minute),
-		IdleTimeout:       or(limits.Idle, time.Minute),
+		ReadHeaderTimeout: cmp.Or(limits.Header, 5*time.Second),
+		ReadTimeout:       cmp.Or(limits.Request, 30*time.Second),
+		WriteTimeout:      cmp.Or(limits.Answer, 2*time.Minute),
+		IdleTimeout:       cmp.Or(limits.Idle, time.Minute),
 		MaxHeaderBytes:    maxHeader,
 		ConnContext:       withPeer,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -22,7 +22,7 @@ const maxBody = 64 << 10
 // a body leaves the struct as it is.
 func readBody(w http.ResponseWriter, r *http.Request, to any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &Error{
 			Status: http.StatusRequestEntityTooLarge, Kind: api.KindRequest, Text: fmt.Sprintf("the request's body has more than %d bytes", tooLarge.Limit),
 		}
@@ -69,14 +69,20 @@ const (
 
 // readOrder reads the body of a request for an action.
 func readOrder(w http.ResponseWriter, r *http.Request) (order api.Order, err error) {
-	if err := readBody(w, r, &order); err != nil {
-		return order, err
+	err = readWithOrder(w, r, &order, &order)
+	return order, err
+}
+
+// readWithOrder reads the body of a request for an action, with its order, which is the body or a part of it.
+func readWithOrder(w http.ResponseWriter, r *http.Request, body any, order *api.Order) error {
+	if err := readBody(w, r, body); err != nil {
+		return err
 	}
-	if err := checkOrder(&order); err != nil {
-		return order, err
+	if err := checkOrder(order); err != nil {
+		return err
 	}
-	ordered(r, order)
-	return order, nil
+	ordered(r, *order)
+	return nil
 }
 
 // checkOrder checks texts that go to the log, to terminals, and to clients.

@@ -19,23 +19,19 @@ type Movers struct {
 	OfBackend, OfSession func(what string) (api.Moving, bool)
 }
 
-func (m *Movers) routes(audit *Audit, sessions *Sessions) []route {
+func (s *Source) moveRoutes() []route {
 	return []route{
 		{path: api.BackendsPath + "/{name}/move", action: "move", methods: methods{
 			http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-				return last(r.PathValue("name"), "backend", m.OfBackend)
+				return last(r.PathValue("name"), "backend", s.Movers.OfBackend)
 			}),
-			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-				return m.backend(w, r, audit)
-			}, "timeout"),
+			http.MethodPost: served(s.moveBackend, "timeout"),
 		}},
 		{path: api.SessionsPath + "/{id}/move", action: "move", methods: methods{
 			http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-				return last(r.PathValue("id"), "session", m.OfSession)
+				return last(r.PathValue("id"), "session", s.Movers.OfSession)
 			}),
-			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-				return m.session(w, r, audit, sessions)
-			}, "timeout", "to"),
+			http.MethodPost: served(s.moveSession, "timeout", "to"),
 		}},
 	}
 }
@@ -49,27 +45,27 @@ func last(what, kind string, find func(string) (api.Moving, bool)) (any, error) 
 	return moving, nil
 }
 
-func (m *Movers) backend(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+func (s *Source) moveBackend(w http.ResponseWriter, r *http.Request) (any, error) {
 	timeout, order, err := readMove(w, r)
 	if err != nil {
 		return nil, err
 	}
 	name := r.PathValue("name")
-	moving, err := m.Backend(name, timeout)
+	moving, err := s.Movers.Backend(name, timeout)
 	if err != nil {
 		return nil, err
 	}
-	audit.Note(r, "move", name, order, fmt.Sprintf("%d sessions, by replay after %v", len(moving.Sessions), timeout))
+	s.Audit.Note(r, "move", name, order, fmt.Sprintf("%d sessions, by replay after %v", len(moving.Sessions), timeout))
 	return moving, nil
 }
 
-func (m *Movers) session(w http.ResponseWriter, r *http.Request, audit *Audit, sessions *Sessions) (any, error) {
+func (s *Source) moveSession(w http.ResponseWriter, r *http.Request) (any, error) {
 	timeout, order, err := readMove(w, r)
 	if err != nil {
 		return nil, err
 	}
 	id, to := r.PathValue("id"), r.URL.Query().Get("to")
-	detail, ok := sessions.Detail(id)
+	detail, ok := s.Sessions.Detail(id)
 	switch {
 	case !ok:
 		return nil, unknownSession(id)
@@ -78,7 +74,7 @@ func (m *Movers) session(w http.ResponseWriter, r *http.Request, audit *Audit, s
 	case detail.State == api.StateWaiting:
 		return nil, WrongState("session %s has no backend yet: it waits in the queue", id)
 	}
-	moving, err := m.Session(id, to, timeout)
+	moving, err := s.Movers.Session(id, to, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +82,7 @@ func (m *Movers) session(w http.ResponseWriter, r *http.Request, audit *Audit, s
 	if to != "" {
 		text = fmt.Sprintf("to backend %s, by replay after %v", to, timeout)
 	}
-	audit.Note(r, "move", id, order, text)
+	s.Audit.Note(r, "move", id, order, text)
 	return moving, nil
 }
 

@@ -24,22 +24,20 @@ type Proxies struct {
 // recentlySeen is for how long after it was seen a proxy is forgotten only by force: one that runs is seen each second.
 const recentlySeen = 3 * time.Second
 
-func (p *Proxies) routes(audit *Audit) []route {
+func (s *Source) proxyRoutes() []route {
 	return []route{
 		{path: api.ProxiesPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
-			return p.Fleet(), nil
+			return s.Proxies.Fleet(), nil
 		})}},
 		{path: api.ProxiesPath + "/{id}", methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			found, err := p.find(r.PathValue("id"))
+			found, err := s.Proxies.find(r.PathValue("id"))
 			if err != nil {
 				return nil, err
 			}
-			found.Grants = p.Grants(found.ID)
+			found.Grants = s.Proxies.Grants(found.ID)
 			return found, nil
 		})}},
-		{path: api.ProxiesPath + "/{id}/forget", action: "forget", methods: methods{
-			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) { return p.forget(w, r, audit) }, "force"),
-		}},
+		{path: api.ProxiesPath + "/{id}/forget", action: "forget", methods: methods{http.MethodPost: served(s.forget, "force")}},
 	}
 }
 
@@ -66,7 +64,7 @@ func (p *Proxies) find(text string) (*api.Proxy, error) {
 }
 
 // forget removes a proxy from the ledger.
-func (p *Proxies) forget(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+func (s *Source) forget(w http.ResponseWriter, r *http.Request) (any, error) {
 	force := r.URL.Query().Get("force")
 	if force != "" && force != "true" && force != "false" {
 		return nil, BadRequest("force: invalid value %.40q: use true or false", force)
@@ -75,7 +73,7 @@ func (p *Proxies) forget(w http.ResponseWriter, r *http.Request, audit *Audit) (
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.find(r.PathValue("id"))
+	found, err := s.Proxies.find(r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +85,11 @@ func (p *Proxies) forget(w http.ResponseWriter, r *http.Request, audit *Audit) (
 		return nil, WrongState("%s was seen %.1f s ago, so it runs: end it first. With force=true, it is forgotten all the same, and servers may see %s than their caps",
 			found.Name, found.SeenSeconds, excess(found.Places))
 	}
-	if err := p.Forget(r.Context(), found.ID); err != nil {
+	if err := s.Proxies.Forget(r.Context(), found.ID); err != nil {
 		return nil, err
 	}
 	text := fmt.Sprintf("%s (%s) is forgotten: %s", found.Name, found.ID, freed(found.Places))
-	audit.Note(r, "forget", found.Name, order, text)
+	s.Audit.Note(r, "forget", found.Name, order, text)
 	return api.Outcome{Text: text}, nil
 }
 

@@ -23,57 +23,53 @@ type Sessions struct {
 	KillAll func(backend, why string, within time.Duration) (int, error)
 }
 
-func (s *Sessions) routes(audit *Audit) []route {
+func (s *Source) sessionRoutes() []route {
 	return []route{
 		{path: api.SessionsPath, action: "kill-all", methods: methods{
-			http.MethodGet: served(s.list, anyParameter),
-			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-				return s.killAll(w, r, audit)
-			}, "backend", "within"),
+			http.MethodGet:    served(s.listSessions, anyParameter),
+			http.MethodDelete: served(s.killAllSessions, "backend", "within"),
 		}},
 		{path: api.SessionsPath + "/{id}", action: "kill", methods: methods{
-			http.MethodGet: served(s.show),
-			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-				return s.kill(w, r, audit)
-			}),
+			http.MethodGet:    served(s.showSession),
+			http.MethodDelete: served(s.killSession),
 		}},
 	}
 }
 
-// list returns the sessions that the query chooses.
-func (s *Sessions) list(_ http.ResponseWriter, r *http.Request) (any, error) {
+// listSessions returns the sessions that the query chooses.
+func (s *Source) listSessions(_ http.ResponseWriter, r *http.Request) (any, error) {
 	query, err := api.ParseSessionQuery(r.URL.Query())
 	if err != nil {
 		return nil, BadRequest("%v", err)
 	}
-	all := s.All()
+	all := s.Sessions.All()
 	list := api.SessionList{Total: len(all)}
 	if query.State == api.StateEnded {
-		all = s.Ended()
+		all = s.Sessions.Ended()
 	}
 	list.Sessions, list.Matched = query.Choose(all)
 	return list, nil
 }
 
-// show returns one session.
-func (s *Sessions) show(_ http.ResponseWriter, r *http.Request) (any, error) {
+// showSession returns one session.
+func (s *Source) showSession(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	detail, ok := s.Detail(id)
+	detail, ok := s.Sessions.Detail(id)
 	if !ok {
 		return nil, unknownSession(id)
 	}
 	return detail, nil
 }
 
-// kill ends a session.
-func (s *Sessions) kill(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+// killSession ends a session.
+func (s *Source) killSession(w http.ResponseWriter, r *http.Request) (any, error) {
 	order, err := readOrder(w, r)
 	if err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
-	if !s.Kill(id, order.Why) {
-		detail, ok := s.Detail(id)
+	if !s.Sessions.Kill(id, order.Why) {
+		detail, ok := s.Sessions.Detail(id)
 		switch {
 		case !ok:
 			return nil, unknownSession(id)
@@ -82,12 +78,12 @@ func (s *Sessions) kill(w http.ResponseWriter, r *http.Request, audit *Audit) (a
 		}
 		return nil, WrongState("session %s is ending: its state is %s", id, detail.State)
 	}
-	audit.Note(r, "kill", id, order, "")
+	s.Audit.Note(r, "kill", id, order, "")
 	return api.Outcome{Text: fmt.Sprintf("session %s is ended", id), Sessions: 1}, nil
 }
 
-// killAll ends the sessions of a backend.
-func (s *Sessions) killAll(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+// killAllSessions ends the sessions of a backend.
+func (s *Source) killAllSessions(w http.ResponseWriter, r *http.Request) (any, error) {
 	backend, text := r.URL.Query().Get("backend"), r.URL.Query().Get("within")
 	if backend == "" {
 		return nil, BadRequest("backend is missing: use ?backend=NAME to end all sessions of a backend")
@@ -103,7 +99,7 @@ func (s *Sessions) killAll(w http.ResponseWriter, r *http.Request, audit *Audit)
 	if err != nil {
 		return nil, err
 	}
-	n, err := s.KillAll(backend, order.Why, within)
+	n, err := s.Sessions.KillAll(backend, order.Why, within)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +113,7 @@ func (s *Sessions) killAll(w http.ResponseWriter, r *http.Request, audit *Audit)
 	if within > 0 && n > 0 {
 		result += fmt.Sprintf(" within %v", within)
 	}
-	audit.Note(r, "kill-all", backend, order, result)
+	s.Audit.Note(r, "kill-all", backend, order, result)
 	return api.Outcome{Text: result, Sessions: n}, nil
 }
 

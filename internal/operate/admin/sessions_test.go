@@ -48,8 +48,8 @@ func someSessions(killed map[string]string) Sessions {
 func TestSessions(t *testing.T) {
 	killed := make(map[string]string)
 	audit := NewAudit(slog.New(slog.DiscardHandler))
-	sessions := someSessions(killed)
-	server := httptest.NewServer(handle(sessions.routes(audit), Access{Audit: audit, Trusted: func(*http.Request) string { return api.RoleOperator }}))
+	source := Source{Sessions: someSessions(killed), Audit: audit}
+	server := httptest.NewServer(handle(source.sessionRoutes(), Access{Audit: audit, Trusted: func(*http.Request) string { return api.RoleOperator }}))
 	defer server.Close()
 	ask := func(method, path, body string) (int, string) {
 		t.Helper()

@@ -20,36 +20,34 @@ type Settings struct {
 // reloadTimeout is how long reading the settings may take: a file may never answer.
 const reloadTimeout = 20 * time.Second
 
-// routes returns GET /api/v1/settings and POST /api/v1/settings/reload.
-func (s *Settings) routes(audit *Audit) []route {
+// settingsRoutes returns GET /api/v1/settings and POST /api/v1/settings/reload.
+func (s *Source) settingsRoutes() []route {
 	return []route{
 		{path: api.SettingsPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
-			if s.List == nil {
+			if s.Settings.List == nil {
 				return api.SettingList{Settings: []api.Setting{}}, nil
 			}
-			return s.List(), nil
+			return s.Settings.List(), nil
 		})}},
-		{path: api.ReloadPath, action: "reload", methods: methods{http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-			return s.reload(w, r, audit)
-		})}},
+		{path: api.ReloadPath, action: "reload", methods: methods{http.MethodPost: served(s.reload)}},
 	}
 }
 
 // reload reads the settings again, and notes that in the audit log.
-func (s *Settings) reload(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+func (s *Source) reload(w http.ResponseWriter, r *http.Request) (any, error) {
 	order, err := readOrder(w, r)
 	if err != nil {
 		return nil, err
 	}
-	if s.Reload == nil {
+	if s.Settings.Reload == nil {
 		return nil, WrongState("this process has no settings that it could read again")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reloadTimeout)
 	defer cancel()
-	reloaded, err := s.Reload(ctx)
+	reloaded, err := s.Settings.Reload(ctx)
 	if err != nil {
 		return nil, WrongState("no setting was changed: %v", err)
 	}
-	audit.Note(r, "reload", reloaded.File, order, fmt.Sprintf("settings changed: %d", len(reloaded.Changes)))
+	s.Audit.Note(r, "reload", reloaded.File, order, fmt.Sprintf("settings changed: %d", len(reloaded.Changes)))
 	return reloaded, nil
 }

@@ -26,27 +26,19 @@ type Upgrades struct {
 	Supported func() error
 }
 
-func (u *Upgrades) routes(audit *Audit) []route {
+func (s *Source) upgradeRoutes() []route {
 	return []route{
-		{path: api.UpgradePath, action: "upgrade", methods: methods{http.MethodPost: handled(func(w http.ResponseWriter, r *http.Request) error {
-			return u.serveUpgrade(w, r, audit)
-		})}},
-		{path: api.TakeOverPath, action: "take-over", methods: methods{http.MethodPost: handled(func(w http.ResponseWriter, r *http.Request) error {
-			return u.serveTakeOver(w, r, audit)
-		})}},
+		{path: api.UpgradePath, action: "upgrade", methods: methods{http.MethodPost: handled(s.serveUpgrade)}},
+		{path: api.TakeOverPath, action: "take-over", methods: methods{http.MethodPost: handled(s.serveTakeOver)}},
 	}
 }
 
 // serveUpgrade answers with a line for each step. An error before the first one is returned.
-func (u *Upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request, audit *Audit) error {
+func (s *Source) serveUpgrade(w http.ResponseWriter, r *http.Request) error {
 	var order api.UpgradeOrder
-	if err := readBody(w, r, &order); err != nil {
+	if err := readWithOrder(w, r, &order, &order.Order); err != nil {
 		return err
 	}
-	if err := checkOrder(&order.Order); err != nil {
-		return err
-	}
-	ordered(r, order.Order)
 	timeout := time.Duration(order.TimeoutSeconds * float64(time.Second))
 	switch {
 	case order.TimeoutSeconds < 0 || order.TimeoutSeconds > api.MaxUpgradeTime.Seconds():
@@ -57,7 +49,7 @@ func (u *Upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request, audit *A
 		return refused(http.StatusForbidden, "binary: who may change the proxy over the network may not run programs as its user: name a program over the admin socket, "+
 			"as root or as the user of the proxy, or leave it out for the program that the proxy was started as")
 	}
-	if err := u.Supported(); err != nil {
+	if err := s.Upgrades.Supported(); err != nil {
 		return WrongState("%v", err)
 	}
 	header := w.Header()
@@ -80,15 +72,15 @@ func (u *Upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request, audit *A
 			_ = answer.send(b.Bytes()) // if the reader has gone, the request's context ends
 		}
 	}
-	done, err := u.Upgrade(r.Context(), order.Binary, timeout, func(text string) { send(&api.UpgradeStep{Text: text}) })
+	done, err := s.Upgrades.Upgrade(r.Context(), order.Binary, timeout, func(text string) { send(&api.UpgradeStep{Text: text}) })
 	switch {
 	case err == nil:
-		audit.Note(r, "upgrade", cut(order.Binary), order.Order, fmt.Sprintf("process %d, version %s, has taken over", done.PID, done.Version))
+		s.Audit.Note(r, "upgrade", cut(order.Binary), order.Order, fmt.Sprintf("process %d, version %s, has taken over", done.PID, done.Version))
 		send(&api.UpgradeStep{Done: &done})
 	case !began && errors.As(err, new(*Error)):
 		return err
 	default:
-		audit.NoteFailure(r, "upgrade", cut(order.Binary), order.Order, err)
+		s.Audit.NoteFailure(r, "upgrade", cut(order.Binary), order.Order, err)
 		send(&api.UpgradeStep{Error: err.Error()})
 	}
 	return nil
@@ -102,8 +94,8 @@ func mayNameProgram(r *http.Request) bool {
 }
 
 // serveTakeOver turns the request's connection into one between this process and its successor. An error before that is returned.
-func (u *Upgrades) serveTakeOver(w http.ResponseWriter, r *http.Request, audit *Audit) error {
-	if err := u.Supported(); err != nil {
+func (s *Source) serveTakeOver(w http.ResponseWriter, r *http.Request) error {
+	if err := s.Upgrades.Supported(); err != nil {
 		return BadRequest("%v", err)
 	}
 	if !isSocket(r) {
@@ -122,7 +114,7 @@ func (u *Upgrades) serveTakeOver(w http.ResponseWriter, r *http.Request, audit *
 	defer nc.Close()
 	unix, ok := secure.Under(nc).(*net.UnixConn)
 	if !ok || buffered.Reader.Buffered() > 0 { // it may say nothing before it has the answer
-		audit.NoteFailure(r, "take-over", "", api.Order{}, errors.New("the caller does not speak the protocol"))
+		s.Audit.NoteFailure(r, "take-over", "", api.Order{}, errors.New("the caller does not speak the protocol"))
 		return nil
 	}
 	_ = unix.SetDeadline(time.Now().Add(sendTimeout))
@@ -131,11 +123,11 @@ func (u *Upgrades) serveTakeOver(w http.ResponseWriter, r *http.Request, audit *
 	}
 	_ = unix.SetDeadline(time.Time{})
 	// The request's context ends with the hijacked connection's handler only, so a successor that goes away is noticed by its connection.
-	who, err := u.TakeOver(context.WithoutCancel(r.Context()), unix)
+	who, err := s.Upgrades.TakeOver(context.WithoutCancel(r.Context()), unix)
 	if err != nil {
-		audit.NoteFailure(r, "take-over", "", api.Order{}, err)
+		s.Audit.NoteFailure(r, "take-over", "", api.Order{}, err)
 		return nil
 	}
-	audit.Note(r, "take-over", "", api.Order{}, who+", has taken over")
+	s.Audit.Note(r, "take-over", "", api.Order{}, who+", has taken over")
 	return nil
 }

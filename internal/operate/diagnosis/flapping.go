@@ -27,7 +27,6 @@ type flaps struct {
 	well    bool
 	opened  uint64  // how often the circuit has opened
 	changes []phase // oldest first, within flapWithin before the last moment out of health
-	present bool
 }
 
 // phase is a time in or out of health, from its beginning to that of the next one.
@@ -39,16 +38,15 @@ type phase struct {
 
 // flapsOf takes the health of all backends.
 func (r *recent) flapsOf(o *Observation) map[BackendName]Flap {
-	all := make(map[BackendName]Flap)
+	all, present := make(map[BackendName]Flap), make(map[BackendName]*flaps, len(o.Stats.Backends))
 	for i := range o.Stats.Backends {
 		b := &o.Stats.Backends[i]
 		name, well := BackendName{b.Service, b.Name}, b.Health.Condition().Word == api.Healthy
 		known := r.flaps[name]
 		if known == nil {
 			known = &flaps{well: well, opened: b.CircuitOpened}
-			r.flaps[name] = known
 		}
-		known.present = true
+		present[name] = known
 		if b.State != "enabled" { // what an operator does is no flapping
 			known.changes, known.well, known.opened = nil, well, b.CircuitOpened
 			continue
@@ -57,12 +55,7 @@ func (r *recent) flapsOf(o *Observation) map[BackendName]Flap {
 			all[name] = flap
 		}
 	}
-	for name, known := range r.flaps {
-		if !known.present {
-			delete(r.flaps, name)
-		}
-		known.present = false
-	}
+	r.flaps = present
 	return all
 }
 

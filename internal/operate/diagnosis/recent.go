@@ -73,8 +73,7 @@ type recent struct {
 // observe takes the next statistics.
 func (r *recent) observe(o *Observation) Recent {
 	if !r.seen {
-		r.refused, r.full, r.limits = make(map[int]*risen), make(map[string]*risen), make(map[api.LimitReached]*reached)
-		r.replies, r.flaps = make(map[BackendName]*replies), make(map[BackendName]*flaps)
+		r.refused, r.full = make(map[int]*risen), make(map[string]*risen)
 		r.now, r.elapsed = o.Now, o.Elapsed
 	}
 	all, at := Recent{Refused: make(map[int]uint64)}, o.Elapsed
@@ -206,15 +205,14 @@ type reached struct {
 
 // limitsOf returns which limits are being reached: once is none, since any client may try.
 func (r *recent) limitsOf(lately []api.LimitReached, at time.Duration) (all []api.LimitReached) {
-	present := make(map[api.LimitReached]bool, len(lately))
+	present := make(map[api.LimitReached]*reached, len(lately))
 	for _, l := range lately {
 		key := api.LimitReached{LimitTotal: api.LimitTotal{Limit: l.Limit, Scope: l.Scope}, Name: l.Name}
-		present[key] = true
 		known := r.limits[key]
 		if known == nil {
-			known = &reached{}
-			r.limits[key] = known
+			known = new(reached)
 		}
+		present[key] = known
 		if l.Count > known.count {
 			known.before, known.last, known.times = known.last, at, known.times+1
 		}
@@ -223,11 +221,7 @@ func (r *recent) limitsOf(lately []api.LimitReached, at time.Duration) (all []ap
 			all = append(all, l)
 		}
 	}
-	for key := range r.limits {
-		if !present[key] {
-			delete(r.limits, key)
-		}
-	}
+	r.limits = present
 	return all
 }
 
@@ -242,40 +236,33 @@ const (
 
 // replies is a moving distribution of the first replies of a backend.
 type replies struct {
-	before  meter.Distribution
-	counts  [len(meter.Distribution{}.Counts)]float64
-	sums    [len(meter.Distribution{}.Sums)]float64 // in seconds
-	count   int                                     // within the time after which they are forgotten
-	latest  time.Duration
-	present bool
+	before meter.Distribution
+	counts [len(meter.Distribution{}.Counts)]float64
+	sums   [len(meter.Distribution{}.Sums)]float64 // in seconds
+	count  int                                     // within the time after which they are forgotten
+	latest time.Duration
 }
 
 // repliesOf takes what was counted of all backends.
 func (r *recent) repliesOf(backends []meter.BackendTotals, at time.Duration) map[BackendName]Reply {
-	all := make(map[BackendName]Reply)
+	all, present := make(map[BackendName]Reply), make(map[BackendName]*replies, len(backends))
 	for i := range backends {
 		b := &backends[i]
 		name := BackendName{b.Service, b.Backend}
 		known := r.replies[name]
 		if known == nil {
 			known = new(replies)
-			r.replies[name] = known
 			if !r.seen {
 				known.before = b.FirstReply
 			}
 		}
+		present[name] = known
 		known.take(&b.FirstReply, at)
-		known.present = true
 		if reply := known.reply(); reply.Sessions > 0 {
 			all[name] = reply
 		}
 	}
-	for name, known := range r.replies {
-		if !known.present {
-			delete(r.replies, name)
-		}
-		known.present = false
-	}
+	r.replies = present
 	return all
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
@@ -133,10 +134,7 @@ func (h *Hub) Subscribe(query api.EventQuery) (events <-chan []byte, cancel func
 	}
 	s := &subscription{query: query, events: make(chan []byte, queueSize)}
 	h.subscribers = append(h.subscribers, s)
-	select {
-	case h.joined <- struct{}{}:
-	default:
-	}
+	tasks.Wake(h.joined)
 	return s.events, func() { h.remove(s) }, nil
 }
 

@@ -3,6 +3,7 @@ package live
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -217,10 +218,6 @@ func (r *rates) measure(at time.Time, all []Session) {
 		*c = counted{at, s.AgeSeconds, frames}
 	}
 	if len(r.sessions) > len(all) { // some have ended
-		for number, c := range r.sessions {
-			if !c.at.Equal(at) {
-				delete(r.sessions, number)
-			}
-		}
+		maps.DeleteFunc(r.sessions, func(_ uint64, c *counted) bool { return !c.at.Equal(at) })
 	}
 }

@@ -30,7 +30,6 @@ type History struct {
 	all     []api.PastProblem // guarded by mu; those that have ended, oldest first
 	lasting []api.PastProblem // guarded by mu
 	unread  string            // guarded by mu: why the file could not be read
-	failing bool              // guarded by mu: that the file cannot be written was logged
 	silent  bool              // guarded by mu: nothing more is written
 }
 
@@ -127,18 +126,8 @@ func (h *History) take(p *api.PastProblem) {
 
 // report logs that the file cannot be written, or can again, once each.
 func (h *History) report() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.journal == nil {
-		return
-	}
-	switch err := h.journal.Problem(); {
-	case err != nil && !h.failing:
-		h.failing = true
-		h.log.Warn("past problems are kept in memory only: their file cannot be written", "reason", err)
-	case err == nil && h.failing:
-		h.failing = false
-		h.log.Info("past problems are written to their file again")
+	if h.journal != nil {
+		h.journal.Report(h.log, "past problems")
 	}
 }
 

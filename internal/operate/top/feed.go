@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -70,13 +70,11 @@ func (f *feed) run(ctx context.Context, queries <-chan api.SessionQuery, query a
 			continue
 		}
 		f.emit(Update{At: time.Now(), Away: err})
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case query = <-queries:
 		case <-ctx.Done():
 		}
-		timer.Stop()
 		wait = min(2*wait, retryMost)
 	}
 }
@@ -86,9 +84,6 @@ func (f *feed) stream(ctx context.Context, query api.SessionQuery, alive chan<- 
 	seconds := max(api.MinEventInterval, min(api.MaxEventInterval, int(f.interval.Seconds())))
 	q := api.EventQuery{IntervalSeconds: seconds, SessionQuery: query}
 	s, err := f.proxy.Stream(ctx, api.EventsPath, q.Values(), max(10*time.Second, silence*time.Duration(seconds)*time.Second))
-	if isOlder(err) {
-		return f.poll(ctx, query, alive)
-	}
 	if err != nil {
 		return err
 	}
@@ -122,7 +117,8 @@ func (f *feed) stream(ctx context.Context, query api.SessionQuery, alive chan<- 
 		if err := f.addWaiting(ctx, &u, query); err != nil {
 			return err
 		}
-		f.pass(u, alive)
+		tasks.Wake(alive)
+		f.emit(u)
 	}
 }
 
@@ -162,43 +158,4 @@ func (f *feed) addWaiting(ctx context.Context, u *Update, query api.SessionQuery
 		}
 	}
 	return nil
-}
-
-func (f *feed) pass(u Update, alive chan<- struct{}) {
-	select {
-	case alive <- struct{}{}:
-	default:
-	}
-	f.emit(u)
-}
-
-// isOlder reports whether the proxy is of a version without a stream of events.
-func isOlder(err error) bool {
-	var answered *client.Error
-	return errors.As(err, &answered) && answered.Status == http.StatusNotFound
-}
-
-// poll asks a proxy without a stream of events again and again. It returns when that fails.
-func (f *feed) poll(ctx context.Context, query api.SessionQuery, alive chan<- struct{}) error {
-	ticker := time.NewTicker(f.interval)
-	defer ticker.Stop()
-	for {
-		u := Update{Stats: new(api.Stats), Sessions: new(api.SessionList)}
-		if err := f.proxy.Get(ctx, api.StatsPath, nil, u.Stats); err != nil {
-			return err
-		}
-		if err := f.proxy.Get(ctx, api.SessionsPath, query.Values(), u.Sessions); err != nil {
-			return err
-		}
-		if err := f.addWaiting(ctx, &u, query); err != nil {
-			return err
-		}
-		u.At = time.Now()
-		f.pass(u, alive)
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -17,8 +17,7 @@ import (
 
 // playedProxy is a proxy that a test plays.
 type playedProxy struct {
-	older atomic.Bool // it has no stream of events
-	gone  atomic.Bool // it cuts every request off
+	gone atomic.Bool // it cuts every request off
 }
 
 func (p *playedProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -35,11 +34,6 @@ func (p *playedProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case api.SessionsPath:
 		_ = json.NewEncoder(w).Encode(list)
 	case api.EventsPath:
-		if p.older.Load() {
-			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprint(w, `{"error":{"kind":"not-found","text":"no such path"}}`)
-			return
-		}
 		for range 100 {
 			for name, value := range map[string]any{api.EventStats: stats, api.EventSessions: list, "unknown": 1} {
 				text, _ := json.Marshal(value)
@@ -70,49 +64,46 @@ func (p *playedProxy) start(t *testing.T) *client.Client {
 	return c
 }
 
-// A feed streams, or polls an older proxy; it says when the proxy goes away, finds it again, and asks anew when the query changes.
+// A feed says when the proxy goes away, finds it again, and asks anew when the query changes.
 func TestFeed(t *testing.T) {
-	for _, older := range []bool{false, true} {
-		p := new(playedProxy)
-		p.older.Store(older)
-		updates, queries := make(chan Update), make(chan api.SessionQuery)
-		ctx, cancel := context.WithCancel(t.Context())
-		f := &feed{proxy: p.start(t), interval: 10 * time.Millisecond, emit: func(u Update) {
+	p := new(playedProxy)
+	updates, queries := make(chan Update), make(chan api.SessionQuery)
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &feed{proxy: p.start(t), interval: 10 * time.Millisecond, emit: func(u Update) {
+		select {
+		case updates <- u:
+		case <-ctx.Done():
+		}
+	}}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.run(ctx, queries, api.SessionQuery{Sort: "rate"})
+	}()
+	await := func(what string, fits func(u Update) bool) {
+		t.Helper()
+		limit := time.After(time.Minute)
+		for {
 			select {
-			case updates <- u:
-			case <-ctx.Done():
-			}
-		}}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			f.run(ctx, queries, api.SessionQuery{Sort: "rate"})
-		}()
-		await := func(what string, fits func(u Update) bool) {
-			t.Helper()
-			limit := time.After(time.Minute)
-			for {
-				select {
-				case u := <-updates:
-					if fits(u) {
-						return
-					}
-				case <-limit:
-					t.Fatalf("older %t: never came: %s", older, what)
+			case u := <-updates:
+				if fits(u) {
+					return
 				}
+			case <-limit:
+				t.Fatalf("never came: %s", what)
 			}
 		}
-		await("statistics with waiting clients", func(u Update) bool { return u.Stats != nil && u.Waiting != nil && len(u.Waiting.Sessions) == 3 })
-		await("sessions", func(u Update) bool { return u.Sessions != nil })
-		p.gone.Store(true)
-		await("the end", func(u Update) bool { return u.Away != nil && strings.Contains(u.Away.Error(), "no proxy answers at ") })
-		p.gone.Store(false)
-		await("the proxy again", func(u Update) bool { return u.Sessions != nil })
-		go func() { queries <- api.SessionQuery{Backend: "gpu-7"} }()
-		await("other sessions", func(u Update) bool { return u.Sessions != nil && u.Sessions.Sessions[0].Backend == "gpu-7" })
-		cancel()
-		<-ended
 	}
+	await("statistics with waiting clients", func(u Update) bool { return u.Stats != nil && u.Waiting != nil && len(u.Waiting.Sessions) == 3 })
+	await("sessions", func(u Update) bool { return u.Sessions != nil })
+	p.gone.Store(true)
+	await("the end", func(u Update) bool { return u.Away != nil && strings.Contains(u.Away.Error(), "no proxy answers at ") })
+	p.gone.Store(false)
+	await("the proxy again", func(u Update) bool { return u.Sessions != nil })
+	go func() { queries <- api.SessionQuery{Backend: "gpu-7"} }()
+	await("other sessions", func(u Update) bool { return u.Sessions != nil && u.Sessions.Sessions[0].Backend == "gpu-7" })
+	cancel()
+	<-ended
 }
 
 // One frame has everything; a proxy that is gone is an error, not a frame.

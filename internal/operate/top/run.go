@@ -14,6 +14,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -183,14 +184,7 @@ func (s *screen) carryOut(o Order) tea.Cmd {
 
 // follow has the details of the session that is shown fetched again at each interval.
 func (s *screen) follow(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			s.program.Send(followed{})
-		case <-ctx.Done():
-			return
-		}
+	for range tasks.Every(ctx, interval) {
+		s.program.Send(followed{})
 	}
 }

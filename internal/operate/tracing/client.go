@@ -21,6 +21,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 const (
@@ -140,10 +142,8 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 		if err == nil || !again || ctx.Err() != nil || time.Since(begun)+after > retryFor {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !tasks.Sleep(ctx, max(after, pause/2+rand.N(pause))) {
 			return err
-		case <-time.After(max(after, pause/2+rand.N(pause))):
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Options are the settings of a ledger. Fields without a default are required.
@@ -187,15 +188,8 @@ func (l *Ledger) Run(ctx context.Context) {
 	var both sync.WaitGroup
 	every := func(interval time.Duration, f func()) {
 		both.Go(func() {
-			ticker := time.NewTicker(interval)
-			defer ticker.Stop()
-			for {
-				select {
-				case <-ticker.C:
-					f()
-				case <-ctx.Done():
-					return
-				}
+			for range tasks.Every(ctx, interval) {
+				f()
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func (g *Gate) limitReached(r *limits.Refusal) error {
 		return nil
 	}
 	cause := limits.Cause{Scope: r.Scope, Limit: r.Limit}
-	g.shared.LimitLog.NoteRefusal(cause, "")
+	g.shared.LimitLog.NoteRefusal(cause)
 	who := r.Scope.Kind()
 	refusal := &handshake.Refusal{
 		Status: http.StatusTooManyRequests, Reason: "too many sessions " + whose[who], Logged: limits.DescribeCause(cause, "") + " reached", Header: handshake.RetryAfter(route.RetryAfter),

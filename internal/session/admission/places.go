@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
@@ -98,10 +99,7 @@ func (t *telling) later(change func()) {
 	t.mu.Lock()
 	change()
 	t.mu.Unlock()
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(t.wake)
 }
 
 // news returns what a waiting client is to be told; nil for a client that is told nothing.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay"
@@ -41,15 +42,8 @@ func (j *Jobs) startRebalancing(services []*route.Service) {
 
 // rebalance evens out the loads of services until ctx ends.
 func (j *Jobs) rebalance(ctx context.Context) {
-	ticker := time.NewTicker(rebalanceTick)
-	defer ticker.Stop()
 	running := make(map[string]*rebalancing)
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+	for range tasks.Every(ctx, rebalanceTick) {
 		j.rebalanceOnce(running)
 	}
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -87,10 +88,7 @@ func (s *Session) forget() {
 	s.sessions.registry.remove(s)
 	s.shard.ended[s.record.Code]++
 	if s.sessions.active.Add(-1) == 0 {
-		select {
-		case s.sessions.emptied <- struct{}{}:
-		default:
-		}
+		tasks.Wake(s.sessions.emptied)
 	}
 	s.countEnd()
 	s.record.Log(s.sessions.shared.Log)

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
@@ -243,10 +244,7 @@ func (t *Tap) expectLocked(n int) {
 
 // signal wakes the reader.
 func (t *Tap) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(t.wake)
 }
 
 // Watch lets the tap watch a session that runs already, unless it has watched it since its beginning. tapped is what the session has, nil for

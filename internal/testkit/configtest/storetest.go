@@ -95,6 +95,12 @@ func apply(t testing.TB, s config.Store, change config.Change) *config.Snapshot 
 	return snapshot
 }
 
+// Fill replaces the configuration with [Small].
+func Fill(t testing.TB, s config.Store) *config.Snapshot {
+	t.Helper()
+	return replace(t, s, Small())
+}
+
 // replace replaces the configuration with a content.
 func replace(t testing.TB, s config.Store, content config.Content) *config.Snapshot {
 	t.Helper()

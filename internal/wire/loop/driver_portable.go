@@ -2,7 +2,11 @@
 
 package loop
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
+)
 
 // canWaitRaw means that a loop cannot keep its P while it waits.
 const canWaitRaw = false
@@ -34,10 +38,7 @@ func (d *driver) wait() { <-d.woken }
 
 // wake makes wait return. Any goroutine may call it.
 func (d *driver) wake() {
-	select {
-	case d.woken <- struct{}{}:
-	default:
-	}
+	tasks.Wake(d.woken)
 }
 
 // dispatch has nothing to do, because events come as posted functions. It returns 1, so that the wake-up counts as work.

@@ -100,7 +100,7 @@ func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.
 	keepQuestion(a, header)
 	answer, err := c.ask(ctx, a, header)
 	if err != nil {
-		if bad := (*badAnswer)(nil); c.o.Allow && ctx.Err() == nil && !errors.As(err, &bad) && !isDenied(err) {
+		if c.o.Allow && ctx.Err() == nil && !errors.As(err, new(*badAnswer)) && !errors.As(err, new(*auth.Denied)) {
 			return &identity.Identity{Method: identity.MethodExternal}, nil
 		}
 		return nil, err
@@ -139,19 +139,12 @@ func (c *Checker) askNow(ctx context.Context, header http.Header) (*answer, erro
 	within, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	answer, err := c.request(within, header)
-	bad := (*badAnswer)(nil)
-	result, counts = err, ctx.Err() == nil && !errors.As(err, &bad)
+	result, counts = err, ctx.Err() == nil && !errors.As(err, new(*badAnswer))
 	return answer, err
 }
 
 // errUnfinished is the result of a question that was not asked.
 var errUnfinished = errors.New("the question was not asked")
-
-// isDenied reports whether an error turns the client away.
-func isDenied(err error) bool {
-	denied := (*auth.Denied)(nil)
-	return errors.As(err, &denied)
-}
 
 // badAnswer is the error for an answer that means nothing here. The client's request may have provoked it, so it neither lets the client in
 // nor counts as a failure of the server.
@@ -164,9 +157,8 @@ func (e *badAnswer) Error() string {
 // unquoted returns a [badAnswer] if the answer is malformed or too long. Package http quotes such an answer, and what the server repeats in it may
 // be a secret of the client. Other errors, which say that the server cannot be reached, it returns as they are.
 func unquoted(err error) error {
-	network, certificate := net.Error(nil), (*tls.CertificateVerificationError)(nil)
 	text, _, quotes := strings.Cut(err.Error(), `"`)
-	if errors.As(err, &network) || errors.As(err, &certificate) || !quotes && !strings.Contains(text, "headers exceeded") {
+	if errors.As(err, new(net.Error)) || errors.As(err, new(*tls.CertificateVerificationError)) || !quotes && !strings.Contains(text, "headers exceeded") {
 		return err
 	}
 	return &badAnswer{strings.TrimRight(text, ": ")}
@@ -181,7 +173,7 @@ func (c *Checker) request(ctx context.Context, header http.Header) (*answer, err
 	request.Header = header
 	response, err := c.client.Do(request)
 	if err != nil {
-		if failed := (*url.Error)(nil); errors.As(err, &failed) { // its text has the URL's query
+		if failed, ok := errors.AsType[*url.Error](err); ok { // its text has the URL's query
 			err = failed.Err
 		}
 		if errors.Is(err, context.DeadlineExceeded) {

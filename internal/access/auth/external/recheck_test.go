@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -55,7 +56,7 @@ func TestAgain(t *testing.T) {
 			t.Errorf("asked with %v, and again with %v", first, again)
 		}
 	}
-	if _, err := c.Authenticate(t.Context(), attempt); !isDenied(err) {
+	if _, err := c.Authenticate(t.Context(), attempt); !errors.As(err, new(*auth.Denied)) {
 		t.Errorf("another client with the same question: %v", err)
 	}
 	server.Close()

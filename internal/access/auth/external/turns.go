@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -18,16 +19,16 @@ const remembered = 4096
 // the one whose last turn is the longest ago. So networks that send many clients hold up their own. Any goroutine may use it.
 type turns struct {
 	mu      sync.Mutex
-	free    int                              // guarded by mu
-	inUse   map[netip.Addr]int               // guarded by mu; by network
-	waiting map[netip.Addr][]chan<- struct{} // guarded by mu; by network, the first first
-	order   []netip.Addr                     // guarded by mu; networks with clients that wait, the first to come first
-	given   uint64                           // guarded by mu; turns so far
-	last    map[netip.Addr]uint64            // guarded by mu; by network, which of them was its last one; without those of long ago
+	free    int                            // guarded by mu
+	inUse   map[netip.Addr]int             // guarded by mu; by network
+	waiting map[netip.Addr][]chan struct{} // guarded by mu; by network, the first first
+	order   []netip.Addr                   // guarded by mu; networks with clients that wait, the first to come first
+	given   uint64                         // guarded by mu; turns so far
+	last    map[netip.Addr]uint64          // guarded by mu; by network, which of them was its last one; without those of long ago
 }
 
 func newTurns() *turns {
-	return &turns{free: maxParallel, inUse: make(map[netip.Addr]int), waiting: make(map[netip.Addr][]chan<- struct{}), last: make(map[netip.Addr]uint64)}
+	return &turns{free: maxParallel, inUse: make(map[netip.Addr]int), waiting: make(map[netip.Addr][]chan struct{}), last: make(map[netip.Addr]uint64)}
 }
 
 // begin gives a network a turn. The caller holds mu.
@@ -67,13 +68,7 @@ func (t *turns) take(ctx context.Context, network netip.Addr) bool {
 		return true
 	default:
 	}
-	queue := t.waiting[network]
-	for i, other := range queue {
-		if other == (chan<- struct{})(ready) {
-			t.setQueue(network, append(queue[:i:i], queue[i+1:]...))
-			break
-		}
-	}
+	t.setQueue(network, slices.DeleteFunc(t.waiting[network], func(other chan struct{}) bool { return other == ready }))
 	return false
 }
 
@@ -105,16 +100,11 @@ func (t *turns) give(network netip.Addr) {
 }
 
 // setQueue sets the clients of a network that wait. The caller holds mu.
-func (t *turns) setQueue(network netip.Addr, queue []chan<- struct{}) {
+func (t *turns) setQueue(network netip.Addr, queue []chan struct{}) {
 	if len(queue) > 0 {
 		t.waiting[network] = queue
 		return
 	}
 	delete(t.waiting, network)
-	for i, other := range t.order {
-		if other == network {
-			t.order = append(t.order[:i:i], t.order[i+1:]...)
-			return
-		}
-	}
+	t.order = slices.DeleteFunc(t.order, func(other netip.Addr) bool { return other == network })
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 const (
@@ -192,10 +193,7 @@ func (k *Keys) refresh(ctx context.Context, wait func() error) error {
 	}
 	ended := k.ended
 	if !k.reading {
-		select {
-		case k.asked <- struct{}{}:
-		default:
-		}
+		tasks.Wake(k.asked)
 	}
 	k.mu.Unlock()
 	if err := wait(); err != nil {
@@ -214,15 +212,12 @@ func (k *Keys) refresh(ctx context.Context, wait func() error) error {
 // run reads the key set until it is no longer needed.
 func (k *Keys) run() {
 	for k.ctx.Err() == nil {
-		pause := time.NewTimer(k.read())
+		pause := k.read()
 		select {
-		case <-pause.C:
+		case <-time.After(pause):
 		case <-k.asked:
 		case <-k.ctx.Done():
-			pause.Stop()
-			return
 		}
-		pause.Stop()
 	}
 }
 

@@ -127,7 +127,7 @@ func (s *urlSource) read(ctx context.Context) (document []byte, fresh time.Durat
 	request.Header.Set("User-Agent", "wsbouncer")
 	response, err := s.client.Do(request)
 	if err != nil {
-		if failed := (*url.Error)(nil); errors.As(err, &failed) { // its text has the URL's query
+		if failed, ok := errors.AsType[*url.Error](err); ok { // its text has the URL's query
 			err = failed.Err
 		}
 		return nil, 0, err

@@ -69,8 +69,7 @@ func (v *Verifier) Authenticate(ctx context.Context, a *auth.Attempt) (*identity
 		return nil, auth.ErrAbsent
 	}
 	who, err := v.verify(ctx, a.Wait, a.Credential)
-	unavailable, denied := (*Unavailable)(nil), (*auth.Denied)(nil)
-	if err != nil && !errors.As(err, &unavailable) && !errors.As(err, &denied) && ctx.Err() == nil {
+	if err != nil && !errors.As(err, new(*Unavailable)) && !errors.As(err, new(*auth.Denied)) && ctx.Err() == nil {
 		err = &auth.Denied{Err: err}
 	}
 	return who, err

@@ -76,12 +76,10 @@ func (t *target) transport() *http.Transport {
 
 // reason returns why a request got no answer, without the URL and the address, which the caller knows.
 func reason(err error) error {
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
 	}
-	var operation *net.OpError
-	if errors.As(err, &operation) && operation.Op == "dial" {
+	if operation, ok := errors.AsType[*net.OpError](err); ok && operation.Op == "dial" {
 		err = operation.Err
 	}
 	return err

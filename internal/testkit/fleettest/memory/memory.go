@@ -13,6 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // keptCommits is how many of the last commits a failover can lose.
@@ -151,10 +152,7 @@ func (d *Database) commit(changes *storage.Changes, by fleet.ID) {
 			continue
 		}
 		for watcher := range s.watchers {
-			select {
-			case watcher <- struct{}{}:
-			default:
-			}
+			tasks.Wake(watcher)
 		}
 	}
 }
