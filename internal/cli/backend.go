@@ -19,7 +19,7 @@ import (
 )
 
 func newBackendCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "backend",
 		Short: "List, change, drain and enable inference servers (backends)",
 		Long: `A backend is one inference server, with a hard connection cap. It belongs to a service.
@@ -28,10 +28,7 @@ Changes are in force at once and end no session.`,
   wsbouncer backend set gpu-2 --connections 48
   wsbouncer backend drain gpu-2 --wait --timeout 10m
   wsbouncer backend ls`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newBackendListCommand(),
 		newShowCommand(config.KindBackend, "  wsbouncer backend show gpu-2"),
 		newBackendAddCommand(),
@@ -44,7 +41,6 @@ go on until they end.`, "  wsbouncer backend rm gpu-2 --why \"returned to the po
 		newBackendStateCommand(disabling),
 		newBackendRecycleCommand(),
 	)
-	return cmd
 }
 
 func newBackendAddCommand() *cobra.Command {

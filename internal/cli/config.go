@@ -18,7 +18,7 @@ import (
 )
 
 func newConfigCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "config",
 		Short: "Show, export, import, compare and roll back the configuration, and show its history; write a settings file",
 		Long: `The configuration is all services, backends, profiles, tenants and API keys. It has a version, and a history
@@ -35,15 +35,11 @@ settings file, which init writes.`,
   wsbouncer config apply config.yaml --why "gpu-2 is back"
   wsbouncer config history
   wsbouncer config rollback 42`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newConfigShowCommand(), newConfigExportCommand(),
 		newConfigDiffCommand(), newConfigApplyCommand(), newConfigImportCommand(),
 		newConfigHistoryCommand(), newConfigRollbackCommand(), newConfigInitCommand(),
 	)
-	return cmd
 }
 
 func newConfigShowCommand() *cobra.Command {

@@ -16,7 +16,7 @@ import (
 )
 
 func newKeyCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "key",
 		Short: "Make, list and revoke API keys of clients",
 		Long: `Clients of a service with --auth keys need an API key. A key belongs to a tenant, may expire, may be good for some
@@ -24,17 +24,13 @@ services only, and may have limits. The configuration has a hash of it, from whi
 		Example: `  wsbouncer key add phone --tenant acme --expires 90d
   wsbouncer key ls
   wsbouncer key revoke phone --why "lost"`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newKeyListCommand(),
 		newShowCommand(config.KindKey, "  wsbouncer key show phone"),
 		newKeyAddCommand(),
 		newKeySetCommand(),
 		newKeyRevokeCommand(),
 	)
-	return cmd
 }
 
 func newKeyAddCommand() *cobra.Command {

@@ -14,16 +14,12 @@ import (
 )
 
 func newLogCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "log",
 		Short: "Show or change what a running proxy logs",
 		Example: `  # Log each session's start for a while
   wsbouncer log level debug`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newLogLevelCommand())
-	return cmd
+	}, newLogLevelCommand())
 }
 
 func newLogLevelCommand() *cobra.Command {

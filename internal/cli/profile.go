@@ -13,7 +13,7 @@ import (
 )
 
 func newProfileCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "profile",
 		Short: "List, show, add and remove profiles of message protocols",
 		Long: `A profile describes a server's message protocol: what the server says first, when it is
@@ -26,15 +26,11 @@ starting from a built-in one (docs/reference/write-a-profile.md).`,
   # A profile of your own, from a file and in the configuration
   wsbouncer profile show mine --profile-file my-profiles.yaml
   wsbouncer profile add mine --file my-profiles.yaml`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newProfileListCommand(), newProfileShowCommand(), newProfileVerifyCommand(),
 		newProfileWriteCommand(config.Add), newProfileWriteCommand(config.Set),
 		newRemoveCommand(config.KindProfile, "Remove profiles that no service uses.", "  wsbouncer profile rm mine", ""),
 	)
-	return cmd
 }
 
 func newProfileListCommand() *cobra.Command {

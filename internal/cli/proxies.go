@@ -16,7 +16,7 @@ import (
 )
 
 func newProxyCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "proxy",
 		Short: "List the proxies of a fleet, and forget a dead one",
 		Long: `Proxies that share a database are a fleet: they share servers' places, so that all of them together never have more
@@ -24,11 +24,7 @@ connections to a server than its cap. The ledger in the database says how many p
 		Example: `  wsbouncer proxy ls
   wsbouncer proxy show proxy-b
   wsbouncer proxy forget proxy-b --why "its host burnt down"`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newProxyListCommand(), newProxyShowCommand(), newProxyForgetCommand())
-	return cmd
+	}, newProxyListCommand(), newProxyShowCommand(), newProxyForgetCommand())
 }
 
 func newProxyListCommand() *cobra.Command {

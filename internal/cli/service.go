@@ -14,7 +14,7 @@ import (
 )
 
 func newServiceCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "service",
 		Short: "List and change services: what clients can request",
 		Long: `A service is what clients request by path and host: a profile, a queue, limits, and the backends that
@@ -22,10 +22,7 @@ belong to it. Changes are in force at once and end no session.`,
 		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
   wsbouncer service set stt --queue-timeout 20s --why "long weekend"
   wsbouncer service ls`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newServiceListCommand(),
 		newShowCommand(config.KindService, "  wsbouncer service show stt"),
 		newServiceAddCommand(),
@@ -38,7 +35,6 @@ To remove a service that still has backends, use --with-backends, which removes 
 		newServicePauseCommand(),
 		newServiceResumeCommand(),
 	)
-	return cmd
 }
 
 func newServiceAddCommand() *cobra.Command {

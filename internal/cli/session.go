@@ -18,7 +18,7 @@ import (
 )
 
 func newSessionCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "session",
 		Short: "List, show, watch, move and end sessions of a running proxy",
 		Long: `A session is one client's time with the proxy, or its wait for it. Its id is in the proxy's log and in the
@@ -26,11 +26,7 @@ answer to the client's upgrade request (header ` + api.SessionHeader + `).`,
 		Example: `  wsbouncer session ls --backend gpu-2 --sort age
   wsbouncer session show q7m2kd4x-1042
   wsbouncer session kill q7m2kd4x-1042 --why "it streams silence"`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newSessionListCommand(), newSessionShowCommand(), newSessionMoveCommand(), newSessionKillCommand(), newSessionTapCommand())
-	return cmd
+	}, newSessionListCommand(), newSessionShowCommand(), newSessionMoveCommand(), newSessionKillCommand(), newSessionTapCommand())
 }
 
 // sessionFlags choose sessions.

@@ -18,18 +18,14 @@ import (
 )
 
 func newSettingsCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "settings",
 		Short: "Show the settings of a proxy's process",
 		Long: `The settings of the process are addresses, limits, the database and the log. They come from a YAML file
 ('wsbouncer config init' writes one), environment variables and flags, and belong to one proxy. Services and backends are not
 among them: they are the configuration ('wsbouncer config').`,
 		Example: "  wsbouncer settings show",
-		Args:    noArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newSettingsShowCommand())
-	return cmd
+	}, newSettingsShowCommand())
 }
 
 func newSettingsShowCommand() *cobra.Command {

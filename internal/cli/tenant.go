@@ -19,7 +19,7 @@ import (
 )
 
 func newTenantCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "tenant",
 		Short: "List and change tenants: who shares the services",
 		Long: `A tenant is one of those who share the proxy: a customer, a department, an application. A client's API key, token or
@@ -29,10 +29,7 @@ may have guaranteed places and limits. Tenants that are not configured have the 
 		Example: `  wsbouncer tenant add acme --share 2 --guaranteed stt=4
   wsbouncer tenant set acme --session-limit 20 --why "new contract"
   wsbouncer tenant ls`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newTenantListCommand(),
 		newShowCommand(config.KindTenant, "  wsbouncer tenant show acme"),
 		newTenantAddCommand(),
@@ -41,7 +38,6 @@ may have guaranteed places and limits. Tenants that are not configured have the 
 		newRemoveCommand(config.KindTenant, `Remove tenants. Their clients are served with the share and the limits of the tenant 'default' from
 now on; running sessions go on.`, "  wsbouncer tenant rm acme --dry-run", ""),
 	)
-	return cmd
 }
 
 func newTenantAddCommand() *cobra.Command {
