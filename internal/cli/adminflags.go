@@ -44,6 +44,15 @@ func adminFlagsOf(cmd *cobra.Command) (f adminFlags) {
 	return f
 }
 
+// targetFlagsOf is adminFlagsOf, with the flag of a database.
+func targetFlagsOf(cmd *cobra.Command) targetFlags {
+	f := targetFlags{adminFlags: adminFlagsOf(cmd)}
+	if database := cmd.Flags().Lookup("database"); database != nil {
+		f.database = database.Value.String()
+	}
+	return f
+}
+
 // connect returns a client of the admin API at an address. It does not connect yet. All errors are those of usage.
 func (f *adminFlags) connect(address string) (*client.Client, error) {
 	o := client.Options{Fleet: f.whole && !f.local}

@@ -128,9 +128,7 @@ proxies on it are expected to last on, added up, and EMPTY IN how long the longe
 	completeFlag(cmd, "service", config.KindService)
 	order := api.BackendsByName
 	cmd.Flags().StringVar(&order, "sort", order, "order: "+spelling.OneOf(api.BackendOrders)+"; scale-in needs a running proxy")
-	if err := cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(api.BackendOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag was added above
-	}
+	completeWords(cmd, "sort", api.BackendOrders)
 	listingWith(cmd, true, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
 		names, err := chosen.of(content)
 		switch {

@@ -27,10 +27,7 @@ func inForceEverywhere(cmd *cobra.Command) {
 		if dry := cmd.Flags().Lookup("dry-run"); dry != nil && dry.Value.String() == "true" {
 			return nil
 		}
-		from := targetFlags{adminFlags: adminFlagsOf(cmd)}
-		if database := cmd.Flags().Lookup("database"); database != nil {
-			from.database = database.Value.String()
-		}
+		from := targetFlagsOf(cmd)
 		from.whole = true
 		t, err := from.open(cmd.Context(), false)
 		if err != nil {

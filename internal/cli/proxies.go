@@ -256,18 +256,11 @@ func forgetting(p *api.Proxy) string {
 }
 
 // completeProxies has shells complete the names of proxies.
-func completeProxies(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	from := proxyFlags{adminFlagsOf(cmd)}
+var completeProxies = completeRunning(false, func(ctx context.Context, proxy *client.Client) (names []string) {
 	var f api.Fleet
-	_ = from.use(func(proxy *client.Client) error { return proxy.Get(ctx, api.ProxiesPath, nil, &f) }) // messages are not read while a word is completed
-	var names []string
+	_ = proxy.Get(ctx, api.ProxiesPath, nil, &f)
 	for i := range f.Proxies {
 		names = append(names, f.Proxies[i].Name)
 	}
-	return fitting(names, args, word), cobra.ShellCompDirectiveNoFileComp
-}
+	return names
+})
