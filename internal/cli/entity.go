@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
@@ -38,6 +39,33 @@ func known(content *config.Content, kind config.Kind, wanted ...string) error {
 		}
 	}
 	return nil
+}
+
+// newAddCommand returns the command that adds an entity.
+func newAddCommand(kind config.Kind, long, example string) *cobra.Command {
+	var write writeFlags
+	var fields *fieldFlags
+	cmd := &cobra.Command{
+		Use:               "add NAME",
+		Short:             fmt.Sprintf("Add a %s", kind),
+		Long:              long,
+		Example:           example,
+		Args:              names(kind, false),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fields.check(); err != nil {
+				return err
+			}
+			if kind == config.KindKey && fields.values["hash"] == "" {
+				write.secret = apikey.New()
+				fields.values["hash"] = apikey.HashOf(write.secret).String()
+			}
+			return write.run(cmd, true, adding(kind, args[0], fields.values))
+		},
+	}
+	fields = addFieldFlags(cmd, kind)
+	write.add(cmd)
+	return cmd
 }
 
 // newSetCommand returns the command that changes fields of an entity.

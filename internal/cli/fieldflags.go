@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -66,7 +67,8 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 	f := newFieldFlags(cmd.Flags(), kind, nil)
 	removeFlags(cmd.Flags(), config.RemovedFields(kind))
 	for _, field := range config.Fields(kind) {
-		if named := config.Kind(field.Name); named == config.KindService || named == config.KindProfile { // such as a backend's service
+		named := config.Kind(strings.TrimSuffix(field.Name, "s")) // such as a backend's service, or the services of a key
+		if named == config.KindService || named == config.KindProfile {
 			completeFlag(cmd, field.Name, named)
 		}
 	}
@@ -103,6 +105,9 @@ func (f *fieldFlags) set(content *config.Content, name string) error {
 
 // check returns what is wrong with the values by themselves, as a usage error.
 func (f *fieldFlags) check() error {
+	if err := expiring(f, time.Now()); err != nil { // of a key
+		return err
+	}
 	scratch := config.NewContent()
 	return usageError(f.set(&scratch, "x"))
 }

@@ -25,7 +25,8 @@ belong to it. Changes are in force at once and end no session.`,
 	},
 		newServiceListCommand(),
 		newShowCommand(config.KindService, "  wsbouncer service show stt"),
-		newServiceAddCommand(),
+		newAddCommand(config.KindService, "Add a service. Its clients wait until it has a backend ('wsbouncer backend add').", `  wsbouncer service add stt --path /v1/stt --profile vosk
+  wsbouncer service add mt --path /v1/mt --host mt.example.org --queue 100`),
 		newSetCommand(config.KindService, `  wsbouncer service set stt --queue 200 --queue-timeout 20s
   wsbouncer service set stt --queue "" --dry-run   # back to the default`),
 		newRemoveCommand(config.KindService, `Remove services. New clients get 404; running sessions go on.
@@ -35,29 +36,6 @@ To remove a service that still has backends, use --with-backends, which removes 
 		newServicePauseCommand(),
 		newServiceResumeCommand(),
 	)
-}
-
-func newServiceAddCommand() *cobra.Command {
-	var write writeFlags
-	var fields *fieldFlags
-	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Add a service",
-		Long:  "Add a service. Its clients wait until it has a backend ('wsbouncer backend add').",
-		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
-  wsbouncer service add mt --path /v1/mt --host mt.example.org --queue 100`,
-		Args:              names(config.KindService, false),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fields.check(); err != nil {
-				return err
-			}
-			return write.run(cmd, true, adding(config.KindService, args[0], fields.values))
-		},
-	}
-	fields = addFieldFlags(cmd, config.KindService)
-	write.add(cmd)
-	return cmd
 }
 
 func newServiceListCommand() *cobra.Command {

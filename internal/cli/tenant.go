@@ -32,36 +32,14 @@ may have guaranteed places and limits. Tenants that are not configured have the 
 	},
 		newTenantListCommand(),
 		newShowCommand(config.KindTenant, "  wsbouncer tenant show acme"),
-		newTenantAddCommand(),
+		newAddCommand(config.KindTenant, `Add a tenant. NAME is what keys, tokens and certificates call it; 'default' gives the share and the limits of tenants
+that are not configured.`, `  wsbouncer tenant add acme --share 2 --guaranteed stt=4
+  wsbouncer tenant add default --share 0.5 --session-limit 10`),
 		newSetCommand(config.KindTenant, `  wsbouncer tenant set acme --share 3
   wsbouncer tenant set acme --guaranteed stt= --dry-run   # none in this service`),
 		newRemoveCommand(config.KindTenant, `Remove tenants. Their clients are served with the share and the limits of the tenant 'default' from
 now on; running sessions go on.`, "  wsbouncer tenant rm acme --dry-run", ""),
 	)
-}
-
-func newTenantAddCommand() *cobra.Command {
-	var write writeFlags
-	var fields *fieldFlags
-	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Add a tenant",
-		Long: `Add a tenant. NAME is what keys, tokens and certificates call it; 'default' gives the share and the limits of tenants
-that are not configured.`,
-		Example: `  wsbouncer tenant add acme --share 2 --guaranteed stt=4
-  wsbouncer tenant add default --share 0.5 --session-limit 10`,
-		Args:              names(config.KindTenant, false),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fields.check(); err != nil {
-				return err
-			}
-			return write.run(cmd, true, adding(config.KindTenant, args[0], fields.values))
-		},
-	}
-	fields = addFieldFlags(cmd, config.KindTenant)
-	write.add(cmd)
-	return cmd
 }
 
 func newTenantListCommand() *cobra.Command {
