@@ -129,7 +129,7 @@ proxies on it are expected to last on, added up, and EMPTY IN how long the longe
 	order := api.BackendsByName
 	cmd.Flags().StringVar(&order, "sort", order, "order: "+spelling.OneOf(api.BackendOrders)+"; scale-in needs a running proxy")
 	completeWords(cmd, "sort", api.BackendOrders)
-	listingWith(cmd, true, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
+	listing(cmd, true, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
 		names, err := chosen.of(content)
 		switch {
 		case err != nil:
@@ -140,7 +140,7 @@ proxies on it are expected to last on, added up, and EMPTY IN how long the longe
 			return t.scaleIn(cmd.Context(), names)
 		}
 		now := t.running(cmd.Context(), messages)
-		return backendRows(content, names, now), backendsForPrograms(content, names, now), nil
+		return backendRows(content, names, now), forPrograms(content, config.KindBackend, names, now), nil
 	})
 	return cmd
 }
@@ -274,13 +274,4 @@ func clock(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
-}
-
-func backendsForPrograms(content *config.Content, names []string, now *api.Stats) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range names {
-		more := nowForPrograms(now, name)
-		all = append(all, named(config.KindBackend, name, content.Shown(config.KindBackend, name), more))
-	}
-	return all
 }

@@ -63,16 +63,17 @@ func newConfigShowCommand() *cobra.Command {
 				now := t.running(cmd.Context(), cmd.ErrOrStderr())
 				out := cmd.OutOrStdout()
 				if form.forPrograms() {
-					all := map[string]any{
-						"version": version, "services": servicesForPrograms(&content, now),
-						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), now),
-						"profiles": forPrograms(&content, config.KindProfile), "tenants": forPrograms(&content, config.KindTenant),
-						"keys": forPrograms(&content, config.KindKey),
+					all := func(kind config.Kind, now *api.Stats) []json.RawMessage {
+						return forPrograms(&content, kind, content.Names(kind), now)
+					}
+					shown := map[string]any{
+						"version": version, "services": all(config.KindService, now), "backends": all(config.KindBackend, now),
+						"profiles": all(config.KindProfile, nil), "tenants": all(config.KindTenant, nil), "keys": all(config.KindKey, nil),
 					}
 					if v.Stale != nil {
-						all["stale"] = v.Stale
+						shown["stale"] = v.Stale
 					}
-					return form.print(out, all)
+					return form.print(out, shown)
 				}
 				fmt.Fprintf(out, "Version %s of %s", version, t.name)
 				if v.Stale != nil {
@@ -117,15 +118,6 @@ func showContent(out io.Writer, content *config.Content, now *api.Stats) error {
 		fmt.Fprintln(out, "The configuration is empty: add a service with 'wsbouncer service add NAME'.")
 	}
 	return nil
-}
-
-// forPrograms returns the entities of a kind of which a running proxy has nothing to say.
-func forPrograms(content *config.Content, kind config.Kind) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range content.Names(kind) {
-		all = append(all, named(kind, name, content.Shown(kind, name), nil))
-	}
-	return all
 }
 
 func newConfigExportCommand() *cobra.Command {

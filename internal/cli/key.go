@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -108,18 +107,10 @@ func expiry(text string, now time.Time) (at time.Time, ok bool) {
 }
 
 func newKeyListCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the keys",
-		Long:    "List the keys of clients, without the keys themselves.",
-		Example: `  wsbouncer key ls
-  wsbouncer key ls --database config.db --output json`,
-	}
-	listing(cmd, false, func(content *config.Content, _ *api.Stats) (*rows, []json.RawMessage, error) {
-		return keyRows(content, time.Now()), keysForPrograms(content), nil
+	return newListCommand(config.KindKey, "List the keys of clients, without the keys themselves.", `  wsbouncer key ls
+  wsbouncer key ls --database config.db --output json`, false, func(content *config.Content, _ *api.Stats) *rows {
+		return keyRows(content, time.Now())
 	})
-	return cmd
 }
 
 func keyRows(content *config.Content, now time.Time) *rows {
@@ -139,14 +130,6 @@ func keyRows(content *config.Content, now time.Time) *rows {
 		r.cells = append(r.cells, []string{name, key.Tenant, expires, services})
 	}
 	return r
-}
-
-func keysForPrograms(content *config.Content) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range content.Names(config.KindKey) {
-		all = append(all, named(config.KindKey, name, content.Shown(config.KindKey, name), nil))
-	}
-	return all
 }
 
 // printKey prints a key that was made.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -39,21 +38,11 @@ To remove a service that still has backends, use --with-backends, which removes 
 }
 
 func newServiceListCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the services",
-		Long: `List the services. A running proxy adds the number of clients that wait, and in the wide form those that got no
+	return newListCommand(config.KindService, `List the services. A running proxy adds the number of clients that wait, and in the wide form those that got no
 connection: TIMED OUT (none came free in time), LEFT (they gave up), FULL (the queue had no place) and EVICTED
-(another tenant's client got their place in the full queue). REFUSED of 'tenant ls' is all of these but LEFT.`,
-		Example: `  wsbouncer service ls
+(another tenant's client got their place in the full queue). REFUSED of 'tenant ls' is all of these but LEFT.`, `  wsbouncer service ls
   wsbouncer service ls --watch --output wide
-  wsbouncer service ls --database config.db --output json`,
-	}
-	listing(cmd, true, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
-		return serviceRows(content, now), servicesForPrograms(content, now), nil
-	})
-	return cmd
+  wsbouncer service ls --database config.db --output json`, true, serviceRows)
 }
 
 func serviceRows(content *config.Content, now *api.Stats) *rows {
@@ -101,21 +90,6 @@ func serviceNow(s *api.Service) (state string, cells []string) {
 	return s.Condition.Word, []string{
 		strconv.Itoa(s.Queue.Waiting), longest, used, count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full), count(q.Evicted),
 	}
-}
-
-func servicesForPrograms(content *config.Content, now *api.Stats) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range content.Names(config.KindService) {
-		var more map[string]any
-		if s := now.Service(name); s != nil {
-			more = map[string]any{
-				"waiting": s.Queue.Waiting, "oldest_seconds": s.Queue.OldestSeconds, "utilisation": s.Utilisation, "paused": s.Paused,
-				"state": s.Condition.Word,
-			}
-		}
-		all = append(all, named(config.KindService, name, content.Shown(config.KindService, name), more))
-	}
-	return all
 }
 
 func orAny(text string) string {

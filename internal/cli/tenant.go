@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -43,23 +42,13 @@ now on; running sessions go on.`, "  wsbouncer tenant rm acme --dry-run", ""),
 }
 
 func newTenantListCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the tenants",
-		Long: `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
+	return newListCommand(config.KindTenant, `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
 the clients that wait, and those that it REFUSED: TIMED OUT (they waited for queue-timeout), FULL (the queue had
 no place), EVICTED (another tenant's client got their place in the full queue) and LIMITED (by the tenant's
 session-limit, session-rate or audio-quota), which the wide form has one by one. It adds the tenants that have sessions
-or waiting clients and are not configured, in parentheses: they have the share and the limits of the tenant 'default'.`,
-		Example: `  wsbouncer tenant ls
+or waiting clients and are not configured, in parentheses: they have the share and the limits of the tenant 'default'.`, `  wsbouncer tenant ls
   wsbouncer tenant ls --watch --output wide
-  wsbouncer tenant ls --database config.db --output json`,
-	}
-	listing(cmd, true, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
-		return tenantRows(content, now), tenantsForPrograms(content, now), nil
-	})
-	return cmd
+  wsbouncer tenant ls --database config.db --output json`, true, tenantRows)
 }
 
 // knowsTenants reports whether the statistics are those of a proxy that counts by tenant.
@@ -143,28 +132,6 @@ func tenantNow(t *api.Tenant) []string {
 		strconv.Itoa(t.Sessions), strconv.Itoa(t.Waiting), count(t.Totals.Refused()),
 		count(t.Totals.Sessions), count(t.Totals.TimedOut), count(t.Totals.Full), count(t.Totals.Evicted), count(t.Totals.Limited),
 	}
-}
-
-func tenantsForPrograms(content *config.Content, now *api.Stats) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range content.Names(config.KindTenant) {
-		var more map[string]any
-		if t := now.Tenant(name); t != nil {
-			more = tenantForPrograms(t)
-		}
-		all = append(all, named(config.KindTenant, name, content.Shown(config.KindTenant, name), more))
-	}
-	if now == nil {
-		return all
-	}
-	for i := range now.Tenants {
-		if t := &now.Tenants[i]; t.Unconfigured {
-			more := tenantForPrograms(t)
-			more["unconfigured"] = true
-			all = append(all, named(config.KindTenant, t.Name, nil, more))
-		}
-	}
-	return all
 }
 
 // isUnconfigured reports whether a proxy serves clients of a tenant that the configuration does not have. now may be nil.
