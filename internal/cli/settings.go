@@ -96,9 +96,7 @@ func settingsOf(cmd *cobra.Command, file string) (*api.SettingList, error) {
 	if err != nil {
 		return nil, usageError(err)
 	}
-	for _, text := range loaded.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-	}
+	warnOfAll(cmd, loaded.Warnings)
 	r := newReloader(loaded, settings.NewLog(io.Discard, &loaded.Settings), nil)
 	r.database = true
 	list := r.list()
@@ -160,9 +158,7 @@ as they were when it was started. The command is for one proxy, also in a fleet.
 				if form.forPrograms() {
 					return form.print(cmd.OutOrStdout(), reloaded)
 				}
-				for _, text := range reloaded.Warnings {
-					fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-				}
+				warnOfAll(cmd, reloaded.Warnings)
 				_, err := io.WriteString(cmd.OutOrStdout(), reloadedText(&reloaded))
 				return err
 			})
