@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -89,6 +88,3 @@ func resolvedToken(token string) (string, error) {
 	}
 	return secret, nil
 }
-
-// isUntrusted reports whether a proxy's certificate was the reason that a request failed.
-func isUntrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -252,10 +253,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, draf
 }
 
 func describeService(name string, s *config.Service, snapshot *config.Snapshot) string {
-	path, host := s.Path, ""
-	if path == "" {
-		path = "every path"
-	}
+	path, host := cmp.Or(s.Path, "every path"), ""
 	if s.Host != "" {
 		host = " of " + s.Host
 	}

@@ -105,14 +105,13 @@ func showContent(out io.Writer, content *config.Content, now *api.Stats) error {
 			return err
 		}
 	}
-	if len(content.Profiles) > 0 {
-		fmt.Fprintf(out, "\nProfiles: %s\n", strings.Join(content.Names(config.KindProfile), ", "))
-	}
-	if len(content.Tenants) > 0 {
-		fmt.Fprintf(out, "\nTenants: %s\n", strings.Join(content.Names(config.KindTenant), ", "))
-	}
-	if len(content.Keys) > 0 {
-		fmt.Fprintf(out, "\nKeys: %s\n", strings.Join(content.Names(config.KindKey), ", "))
+	for _, list := range []struct {
+		title string
+		kind  config.Kind
+	}{{"Profiles", config.KindProfile}, {"Tenants", config.KindTenant}, {"Keys", config.KindKey}} {
+		if names := content.Names(list.kind); len(names) > 0 {
+			fmt.Fprintf(out, "\n%s: %s\n", list.title, strings.Join(names, ", "))
+		}
 	}
 	if len(content.Services)+len(content.Backends)+len(content.Profiles)+len(content.Tenants)+len(content.Keys) == 0 {
 		fmt.Fprintln(out, "The configuration is empty: add a service with 'wsbouncer service add NAME'.")

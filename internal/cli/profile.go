@@ -3,12 +3,11 @@ package cli
 import (
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
@@ -136,15 +135,10 @@ reuse is off, or its sessions are never taken over by another server, the last l
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(all, func(p *profile.Profile) bool { return p.Name == args[0] })
-			if i < 0 {
-				var known []string
-				for _, p := range all {
-					known = append(known, p.Name)
-				}
-				return spelling.Unknown("profile", args[0], known)
+			p, err := app.ProfileNamed(args[0], all)
+			if err != nil {
+				return err
 			}
-			p := all[i]
 			text := profile.BuiltInYAML(p.Name)
 			builtIn, _ := profile.Named(p.Name)
 			switch own, ok := stored[p.Name]; {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -67,10 +68,7 @@ func ceilingOf(b *api.Backend) string {
 	if b.CeilingCause == "" {
 		return ""
 	}
-	why := b.CeilingReason
-	if why == "" {
-		why = "the server said that it is full"
-	}
+	why := cmp.Or(b.CeilingReason, "the server said that it is full")
 	return fmt.Sprintf("%d of %d since %s: %s", b.Ceiling, b.Cap, clock(b.CeilingSince), why)
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -61,7 +62,7 @@ func serviceRows(content *config.Content, now *api.Stats) *rows {
 			}
 		}
 		row := []string{
-			name, orAny(s.Path), orAny(s.Host), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
+			name, cmp.Or(s.Path, "(any)"), cmp.Or(s.Host, "(any)"), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
 		}
 		if knowsServices(now) {
 			state, cells := "", make([]string, 1+r.wide)
@@ -90,11 +91,4 @@ func serviceNow(s *api.Service) (state string, cells []string) {
 	return s.Condition.Word, []string{
 		strconv.Itoa(s.Queue.Waiting), longest, used, count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full), count(q.Evicted),
 	}
-}
-
-func orAny(text string) string {
-	if text == "" {
-		return "(any)"
-	}
-	return text
 }

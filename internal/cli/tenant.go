@@ -98,7 +98,7 @@ func guaranteedText(t *config.Tenant, now *api.Tenant) string {
 		}
 		all = append(all, text)
 	}
-	return orNothing(strings.Join(all, ","))
+	return strings.Join(all, ",")
 }
 
 // limitsText returns the limits that are set.
@@ -112,14 +112,7 @@ func limitsText(fields config.Values) string {
 			all = append(all, f.Name+"="+text)
 		}
 	}
-	return orNothing(strings.Join(all, " "))
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
+	return strings.Join(all, " ")
 }
 
 // tenantNow returns what a proxy says of a tenant, which is nil if it does not know it: then the columns of the wide form.
@@ -151,8 +144,8 @@ func showUse(out io.Writer, t *api.Tenant) error {
 		rows = append(rows, []string{head, now[i]})
 	}
 	u := &t.Used
-	rows = append(rows, []string{"audio in", orNothing(audioText(u.AudioInSeconds, u.AudioInEstimatedSeconds, u.AudioInUnknownBytes))},
-		[]string{"audio out", orNothing(audioText(u.AudioOutSeconds, u.AudioOutEstimatedSeconds, u.AudioOutUnknownBytes))})
+	rows = append(rows, []string{"audio in", audioText(u.AudioInSeconds, u.AudioInEstimatedSeconds, u.AudioInUnknownBytes)},
+		[]string{"audio out", audioText(u.AudioOutSeconds, u.AudioOutEstimatedSeconds, u.AudioOutUnknownBytes)})
 	if q := t.AudioQuota; q != nil {
 		rows = append(rows, []string{"audio left", fmt.Sprintf("%s of %s, renews at %s", figures.Seconds(q.LeftSeconds), q.Quota, q.Renews.Format(time.RFC3339))})
 	}
