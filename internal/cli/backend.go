@@ -188,7 +188,7 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 	if now != nil {
 		part, shares = showsPart(now.Fleet), now.Fleet.Shares()
 	}
-	if knowsBackends(now) {
+	if hasBackends(now) {
 		r.heads = append(r.heads, "IDLE", "LEASED", "HEALTH")
 	}
 	if part {
@@ -201,7 +201,7 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 	if hasLabels {
 		r.heads = append(r.heads, "LABELS")
 	}
-	if knowsBackends(now) {
+	if hasBackends(now) {
 		wide := []string{"DIALING", "RESETTING", "RETIRING", "CEILING", "PING", "BROKEN", "SINCE", "REASON", "LAG", "STALLS", "MOVED", "CANARY"}
 		r.heads, r.wide = append(r.heads, wide...), len(wide)
 	}
@@ -211,7 +211,7 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 		row := []string{name, value("service"), shown["url"], value("connections"), value("warm"), value("weight"), value("state")}
 		add := func(row []string, b *api.Backend) {
 			var wide []string
-			if knowsBackends(now) {
+			if hasBackends(now) {
 				cells, more := backendCells(b)
 				if d := now.Lookup(row[0]); d != nil && b == nil {
 					cells[2] = serversOf(d)

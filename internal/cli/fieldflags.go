@@ -25,13 +25,7 @@ type fieldFlags struct {
 func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string) bool) *fieldFlags {
 	f := &fieldFlags{kind: kind, values: make(config.Values)}
 	for _, field := range config.Fields(kind) {
-		if wanted != nil && !wanted(field.Name) {
-			continue
-		}
-		if field.Recorded {
-			if kind == config.KindService {
-				removeFlags(to, map[string]error{field.Name: errRecorded})
-			}
+		if field.Recorded || wanted != nil && !wanted(field.Name) {
 			continue
 		}
 		help := field.Help
@@ -51,9 +45,6 @@ func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string
 	}
 	return f
 }
-
-// errRecorded is about the flag that services once had for a field that a command writes.
-var errRecorded = errors.New("the flag no longer exists: 'wsbouncer profile verify' writes the field with --save")
 
 // usualFlags are the flags that the help of add and set shows first, of kinds with many fields.
 var usualFlags = map[config.Kind][]string{

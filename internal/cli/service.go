@@ -48,7 +48,7 @@ connection: TIMED OUT (none came free in time), LEFT (they gave up), FULL (the q
 
 func serviceRows(content *config.Content, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}, names: content.Names(config.KindService)}
-	if knowsServices(now) {
+	if hasServices(now) {
 		wide := []string{"LONGEST", "UTILISATION", "QUEUED", "TIMED OUT", "LEFT", "FULL", "EVICTED"}
 		r.heads, r.wide = append(append(r.heads, "STATE", "WAITING"), wide...), len(wide)
 	}
@@ -64,7 +64,7 @@ func serviceRows(content *config.Content, now *api.Stats) *rows {
 		row := []string{
 			name, cmp.Or(s.Path, "(any)"), cmp.Or(s.Host, "(any)"), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
 		}
-		if knowsServices(now) {
+		if hasServices(now) {
 			state, cells := "", make([]string, 1+r.wide)
 			if s := now.Service(name); s != nil {
 				state, cells = serviceNow(s)

@@ -51,24 +51,21 @@ or waiting clients and are not configured, in parentheses: they have the share a
   wsbouncer tenant ls --database config.db --output json`, true, tenantRows)
 }
 
-// knowsTenants reports whether the statistics are those of a proxy that counts by tenant.
-func knowsTenants(now *api.Stats) bool { return knowsServices(now) }
-
 func tenantRows(content *config.Content, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "SHARE", "GUARANTEED", "LIMITS"}, names: content.Names(config.KindTenant)}
-	if knowsTenants(now) {
+	if hasServices(now) {
 		wide := []string{"SESSIONS SO FAR", "TIMED OUT", "FULL", "EVICTED", "LIMITED"}
 		r.heads, r.wide = append(append(r.heads, "SESSIONS", "WAITING", "REFUSED"), wide...), len(wide)
 	}
 	for _, name := range r.names {
 		t := content.Tenants[name]
 		row := []string{name, shareText(t.Share), guaranteedText(&t, now.Tenant(name)), limitsText(content.Shown(config.KindTenant, name))}
-		if knowsTenants(now) {
+		if hasServices(now) {
 			row = append(row, tenantNow(now.Tenant(name))...)
 		}
 		r.cells = append(r.cells, row)
 	}
-	if !knowsTenants(now) {
+	if !hasServices(now) {
 		return r
 	}
 	for i := range now.Tenants {

@@ -137,9 +137,6 @@ func (w *waiter) left(ctx context.Context) (text, same string, err error) {
 	if err := w.proxy.Get(ctx, api.StatsPath, nil, &now); err != nil {
 		return "", "", err
 	}
-	if len(now.Backends) > 0 && !knowsBackends(&now) {
-		return "", "", errors.New("this proxy is an older version: its statistics do not name the backends, so --wait cannot tell what is left")
-	}
 	var words []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(w.names))) {
 		all := now.BackendsOf(name)
