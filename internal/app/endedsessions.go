@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/ground/journal"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 )
@@ -49,18 +50,11 @@ func (p *Proxy) keepEnds() {
 	p.ends.path, p.ends.mine = state.Ends(p.settings.StateDirectory), p.history.mine.Load
 	p.ends.journal = journal.Open[endKept](journal.Options{Path: p.ends.path, MaxBytes: endsFile, Unwritten: mostEnds})
 	p.background.Go(func() {
-		ticker := time.NewTicker(endsInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				p.ends.hand(p.sessions.Ended)
-			case <-p.stopped.Done():
-				p.ends.hand(p.sessions.Ended)
-				p.ends.journal.Close()
-				return
-			}
+		for tasks.Sleep(p.stopped, endsInterval) {
+			p.ends.hand(p.sessions.Ended)
 		}
+		p.ends.hand(p.sessions.Ended)
+		p.ends.journal.Close()
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/filelock"
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // claimInterval is how often a process that does not keep the history tries to.
@@ -42,14 +43,7 @@ func (p *Proxy) claimHistory() {
 		p.log.Warn("past problems and ended sessions are kept in memory only", "reason", errKeptByOther, "state_directory", p.settings.StateDirectory)
 	}
 	p.background.Go(func() {
-		ticker := time.NewTicker(claimInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-p.stopped.Done():
-				return
-			case <-ticker.C:
-			}
+		for tasks.Sleep(p.stopped, claimInterval) {
 			if locked, err := p.history.lock(path); err != nil || !locked {
 				continue
 			}

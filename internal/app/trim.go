@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime/debug"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 const (
@@ -18,17 +20,10 @@ const (
 // handshakes leave garbage behind which the runtime would hold for as long as nothing is allocated, and relaying does not:
 // without it, ten thousand idle connections cost half as much again.
 func (p *Proxy) trimmer(ctx context.Context) {
-	ticker := time.NewTicker(trimInterval)
-	defer ticker.Stop()
 	var b burst
 	var d decline
 	trimReplay := everyNth(trimReplayAfter, p.replay.Trim)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for tasks.Sleep(ctx, trimInterval) {
 		trimReplay()
 		less := p.end.Load() != nil && d.isDue(p.sessions.Active())
 		if b.isOver(p.sessions.Begun()+p.services.Dialed()) || less {

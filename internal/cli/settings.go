@@ -45,9 +45,7 @@ With --settings, no proxy is asked: the command shows what a proxy would use tha
   wsbouncer settings show --changed
   wsbouncer settings show listen admin --output json
   wsbouncer settings show --settings /etc/wsbouncer/wsbouncer.yaml`,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			return fitting(settings.Names(), args, word), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: completing(true, func(*cobra.Command) []string { return settings.Names() }),
 		Args: func(_ *cobra.Command, args []string) error {
 			for _, name := range args {
 				if err := settings.Known(name); err != nil {

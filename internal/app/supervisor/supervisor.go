@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Process is what the service manager hears about.
@@ -199,14 +201,8 @@ func (s *Supervisor) report(p Process) {
 // period has the process restarted.
 func (s *Supervisor) watch(p Process) {
 	every := max(s.watchdog/2, time.Millisecond)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for hangs := false; ; {
-		select {
-		case <-timer.C:
-		case <-s.ctx.Done():
-			return
-		}
+	wait := time.Duration(0)
+	for hangs := false; tasks.Sleep(s.ctx, wait); {
 		asked := time.Now()
 		ctx, cancel := context.WithTimeout(s.ctx, every)
 		err := p.Responds(ctx)
@@ -219,6 +215,6 @@ func (s *Supervisor) watch(p Process) {
 			hangs = true
 			s.log.Error("the process hangs: the service manager's watchdog is not told that it is alive", "reason", err, "watchdog", s.watchdog)
 		}
-		timer.Reset(max(every-time.Since(asked), 0))
+		wait = every - time.Since(asked)
 	}
 }
