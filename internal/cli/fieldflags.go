@@ -116,15 +116,7 @@ type fieldFlag struct {
 	field  config.Field
 	values config.Values // of all flags
 	list   []string      // given so far, of a field that holds several
-	old    bool          // a header was given as HTTP writes it
-}
-
-// oldForm returns the warning about how the flag was used; empty for none.
-func (f *fieldFlag) oldForm() string {
-	if f.old {
-		return oldHeader
-	}
-	return ""
+	headerForm
 }
 
 // Set implements [pflag.Value].
