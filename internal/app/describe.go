@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -20,17 +21,9 @@ func (s *Settings) Describe() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	for _, address := range s.Listen {
-		path := s.Path
-		if path == "" {
-			path = "/ and every other path"
-		}
-		row("listen", "%s, path %s", address, path)
+		row("listen", "%s, path %s", address, cmp.Or(s.Path, "/ and every other path"))
 	}
-	admin := s.Admin
-	if admin == "" {
-		admin = "off"
-	}
-	row("admin", "%s", admin)
+	row("admin", "%s", cmp.Or(s.Admin, "off"))
 	if len(s.TrustedProxies) > 0 {
 		row("trusted proxies", "%s", s.TrustShown())
 	}
@@ -69,10 +62,8 @@ func (s *Settings) Describe() string {
 	default:
 		row("queue", "at most %d clients, for %v each", s.Queue, s.QueueTimeout)
 	}
-	if s.Subprotocol != "" {
-		row("subprotocol", "%s", s.Subprotocol)
-	} else if p.Subprotocol != "" {
-		row("subprotocol", "%s", p.Subprotocol)
+	if protocol := cmp.Or(s.Subprotocol, p.Subprotocol); protocol != "" {
+		row("subprotocol", "%s", protocol)
 	}
 	row("handshake", "%s", handshakes[FixedService])
 	if each {

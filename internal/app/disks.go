@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -19,23 +21,15 @@ type disks struct {
 	latest atomic.Pointer[[]api.Disk]
 }
 
-// run looks until stopped is closed. It does not wait for a disk that does not answer, whose goroutine ends when the disk answers.
-func (d *disks) run(inUse func() []api.Disk, stopped <-chan struct{}) {
-	ticker := time.NewTicker(diskInterval)
-	defer ticker.Stop()
-	for {
+// run looks until ctx ends. It does not wait for a disk that does not answer, whose goroutine ends when the disk answers.
+func (d *disks) run(ctx context.Context, inUse func() []api.Disk) {
+	for more := true; more; more = tasks.Sleep(ctx, diskInterval) {
 		seen := make(chan []api.Disk, 1)
 		go func() { seen <- look(inUse()) }()
 		select {
 		case now := <-seen:
 			d.latest.Store(&now)
-		case <-stopped:
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-stopped:
-			return
+		case <-ctx.Done():
 		}
 	}
 }

@@ -76,8 +76,8 @@ func (f *fixed) check(fine bool, bad complaint) {
 	if err == nil {
 		return
 	}
-	var problems config.Problems
-	if !errors.As(err, &problems) {
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
 		bad("profile", "%v", err)
 		return
 	}

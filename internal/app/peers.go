@@ -60,13 +60,10 @@ func (p *Proxy) fleetwide(next http.Handler) http.Handler {
 		Ledger:      peerLedger{p},
 		Token:       func() string { return p.live.Load().ForFleet() },
 		Announced:   p.hasAnnounced,
-		Authorities: p.fleetAuthorities, ServerName: p.settings.FleetServerName,
+		Authorities: func() *x509.CertPool { return p.fleetCA }, ServerName: p.settings.FleetServerName,
 	})
 	return p.peers.Handler(next)
 }
-
-// fleetAuthorities returns who may have signed the certificates of other proxies' admin APIs; nil for the system's.
-func (p *Proxy) fleetAuthorities() *x509.CertPool { return p.fleetCA }
 
 // readFleetCA reads the file of --fleet-ca.
 func (p *Proxy) readFleetCA() (err error) {

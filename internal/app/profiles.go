@@ -46,6 +46,11 @@ func FindProfile(name string, files []string) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ProfileNamed(name, all)
+}
+
+// ProfileNamed returns the profile of that name from a list. The error names one that may have been meant.
+func ProfileNamed(name string, all []*profile.Profile) (*profile.Profile, error) {
 	var names []string
 	for _, p := range all {
 		if p.Name == name {

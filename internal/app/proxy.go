@@ -205,7 +205,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.claimHistory()
 	p.keepEnds()
 	p.keepUsage()
-	p.background.Go(func() { p.disks.run(p.directoriesInUse, p.stopped.Done()) })
+	p.background.Go(func() { p.disks.run(p.stopped, p.directoriesInUse) })
 	p.useAccessLog()
 	p.watchProblems()
 	p.prepareAdmin(p.store)

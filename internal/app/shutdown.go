@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -190,12 +191,8 @@ func (p *Proxy) Close() {
 
 // eventually calls f again and again until it returns true, or ctx ends.
 func eventually(ctx context.Context, f func() bool) {
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
 	for !f() {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
+		if !tasks.Sleep(ctx, 20*time.Millisecond) {
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -141,8 +142,6 @@ const (
 func (p *Proxy) Warm(ctx context.Context, limit time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ticker := time.NewTicker(warmInterval)
-	defer ticker.Stop()
 	for before, calm := -1, 0; ; {
 		var s api.Stats
 		p.services.Stats(&s)
@@ -161,17 +160,16 @@ func (p *Proxy) Warm(ctx context.Context, limit time.Duration) string {
 		if calm >= warmCalm && len(cold) == 0 && p.Ready() == nil {
 			return text
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			if ready := p.Ready(); ready != nil {
-				return text + "; " + ready.Error()
-			}
-			if len(cold) > 0 {
-				text += "; none of " + strings.Join(cold, ", ")
-			}
-			return text
+		if tasks.Sleep(ctx, warmInterval) {
+			continue
 		}
+		if ready := p.Ready(); ready != nil {
+			return text + "; " + ready.Error()
+		}
+		if len(cold) > 0 {
+			text += "; none of " + strings.Join(cold, ", ")
+		}
+		return text
 	}
 }
 

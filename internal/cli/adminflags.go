@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -44,6 +43,15 @@ func adminFlagsOf(cmd *cobra.Command) (f adminFlags) {
 	return f
 }
 
+// targetFlagsOf is adminFlagsOf, with the flag of a database.
+func targetFlagsOf(cmd *cobra.Command) targetFlags {
+	f := targetFlags{adminFlags: adminFlagsOf(cmd)}
+	if database := cmd.Flags().Lookup("database"); database != nil {
+		f.database = database.Value.String()
+	}
+	return f
+}
+
 // connect returns a client of the admin API at an address. It does not connect yet. All errors are those of usage.
 func (f *adminFlags) connect(address string) (*client.Client, error) {
 	o := client.Options{Fleet: f.whole && !f.local}
@@ -80,6 +88,3 @@ func resolvedToken(token string) (string, error) {
 	}
 	return secret, nil
 }
-
-// isUntrusted reports whether a proxy's certificate was the reason that a request failed.
-func isUntrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }

@@ -19,7 +19,7 @@ import (
 )
 
 func newBackendCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "backend",
 		Short: "List, change, drain and enable inference servers (backends)",
 		Long: `A backend is one inference server, with a hard connection cap. It belongs to a service.
@@ -28,10 +28,7 @@ Changes are in force at once and end no session.`,
   wsbouncer backend set gpu-2 --connections 48
   wsbouncer backend drain gpu-2 --wait --timeout 10m
   wsbouncer backend ls`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newBackendListCommand(),
 		newShowCommand(config.KindBackend, "  wsbouncer backend show gpu-2"),
 		newBackendAddCommand(),
@@ -44,7 +41,6 @@ go on until they end.`, "  wsbouncer backend rm gpu-2 --why \"returned to the po
 		newBackendStateCommand(disabling),
 		newBackendRecycleCommand(),
 	)
-	return cmd
 }
 
 func newBackendAddCommand() *cobra.Command {
@@ -132,10 +128,8 @@ proxies on it are expected to last on, added up, and EMPTY IN how long the longe
 	completeFlag(cmd, "service", config.KindService)
 	order := api.BackendsByName
 	cmd.Flags().StringVar(&order, "sort", order, "order: "+spelling.OneOf(api.BackendOrders)+"; scale-in needs a running proxy")
-	if err := cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(api.BackendOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag was added above
-	}
-	listingWith(cmd, true, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
+	completeWords(cmd, "sort", api.BackendOrders)
+	listing(cmd, true, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
 		names, err := chosen.of(content)
 		switch {
 		case err != nil:
@@ -146,7 +140,7 @@ proxies on it are expected to last on, added up, and EMPTY IN how long the longe
 			return t.scaleIn(cmd.Context(), names)
 		}
 		now := t.running(cmd.Context(), messages)
-		return backendRows(content, names, now), backendsForPrograms(content, names, now), nil
+		return backendRows(content, names, now), forPrograms(content, config.KindBackend, names, now), nil
 	})
 	return cmd
 }
@@ -194,7 +188,7 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 	if now != nil {
 		part, shares = showsPart(now.Fleet), now.Fleet.Shares()
 	}
-	if knowsBackends(now) {
+	if hasBackends(now) {
 		r.heads = append(r.heads, "IDLE", "LEASED", "HEALTH")
 	}
 	if part {
@@ -207,7 +201,7 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 	if hasLabels {
 		r.heads = append(r.heads, "LABELS")
 	}
-	if knowsBackends(now) {
+	if hasBackends(now) {
 		wide := []string{"DIALING", "RESETTING", "RETIRING", "CEILING", "PING", "BROKEN", "SINCE", "REASON", "LAG", "STALLS", "MOVED", "CANARY"}
 		r.heads, r.wide = append(r.heads, wide...), len(wide)
 	}
@@ -217,7 +211,7 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 		row := []string{name, value("service"), shown["url"], value("connections"), value("warm"), value("weight"), value("state")}
 		add := func(row []string, b *api.Backend) {
 			var wide []string
-			if knowsBackends(now) {
+			if hasBackends(now) {
 				cells, more := backendCells(b)
 				if d := now.Lookup(row[0]); d != nil && b == nil {
 					cells[2] = serversOf(d)
@@ -280,13 +274,4 @@ func clock(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
-}
-
-func backendsForPrograms(content *config.Content, names []string, now *api.Stats) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range names {
-		more := nowForPrograms(now, name)
-		all = append(all, named(config.KindBackend, name, content.Shown(config.KindBackend, name), more))
-	}
-	return all
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -56,14 +57,11 @@ sessions go on until they end.`,
 )
 
 func sessionsLeft(b *api.Backend) string {
-	switch n := b.Leased + b.Resetting; n {
-	case 0:
+	n := b.Leased + b.Resetting
+	if n == 0 {
 		return ""
-	case 1:
-		return "1 session left"
-	default:
-		return fmt.Sprintf("%d sessions left", n)
 	}
+	return figures.Plural(n, "session") + " left"
 }
 
 func connectionsMissing(b *api.Backend) string {

@@ -23,7 +23,7 @@ type benchFlags struct {
 	header                headerFlag
 	output                output
 	series, report        string
-	failIf                thresholds
+	failIf                []load.Threshold
 }
 
 func newBenchCommand() *cobra.Command {
@@ -119,7 +119,13 @@ each with one of > >= < <= and a limit:
 	f.BoolVar(&flags.json, "json", false, "the same as --output json")
 	f.StringVar(&flags.series, "series", "", "write a line for each second to this `file`: name.csv or name.json")
 	f.StringVar(&flags.report, "report", "", "write an HTML report with plots to this `file`")
-	f.Var(&flags.failIf, "fail-if", "`threshold` for exit status 1, such as 'p99>50ms' (see above; repeat for several)")
+	f.Func("fail-if", "`threshold` for exit status 1, such as 'p99>50ms' (see above; repeat for several)", func(text string) error {
+		threshold, err := load.ParseThreshold(text)
+		if err == nil {
+			flags.failIf = append(flags.failIf, threshold)
+		}
+		return err
+	})
 	f.BoolVarP(&flags.quiet, "quiet", "q", false, "of the progress on standard error, print only 'steady' and 'done'")
 	return cmd
 }
@@ -150,7 +156,7 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 	} else {
 		r.Result, err = load.Run(cmd.Context(), options, progress.report)
 	}
-	if status := (*handshake.StatusError)(nil); errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden) {
+	if status, ok := errors.AsType[*handshake.StatusError](err); ok && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden) {
 		return fmt.Errorf("%w: %s", err, wantsCredential)
 	}
 	if err != nil {
@@ -182,13 +188,13 @@ func allUnauthorized(r *load.Result) bool {
 
 // check tells what is wrong with the flags that are no options of the load.
 func (f *benchFlags) check() error {
-	var errs []error
-	if f.series != "" {
-		if err := report.CheckSeriesName(f.series); err != nil {
-			errs = append(errs, fmt.Errorf("--series: %w", err))
-		}
+	if f.series == "" {
+		return nil
 	}
-	return errors.Join(errs...)
+	if err := report.CheckSeriesName(f.series); err != nil {
+		return fmt.Errorf("--series: %w", err)
+	}
+	return nil
 }
 
 // exclusiveBenchFlags tells which of the given flags make no sense together.

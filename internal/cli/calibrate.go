@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
 	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
@@ -345,11 +345,7 @@ func (c *calibrateFlags) conclude(cmd *cobra.Command, r *calibrate.Report) (err 
 		err = errors.Join(err, c.keep(cmd, r))
 	}
 	if !c.form.forPrograms() {
-		name := c.backend
-		if name == "" {
-			name = "NAME"
-		}
-		_, printed := fmt.Fprintf(out, "\n  wsbouncer backend set %s --connections %d\n", name, r.Connections)
+		_, printed := fmt.Fprintf(out, "\n  wsbouncer backend set %s --connections %d\n", cmp.Or(c.backend, "NAME"), r.Connections)
 		err = errors.Join(err, printed)
 	}
 	return err
@@ -443,12 +439,5 @@ func (s *profileSources) named(cmd *cobra.Command, name string) (*profile.Profil
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(all, func(p *profile.Profile) bool { return p.Name == name }); i >= 0 {
-		return all[i], nil
-	}
-	known := make([]string, len(all))
-	for i, p := range all {
-		known[i] = p.Name
-	}
-	return nil, spelling.Unknown("profile", name, known)
+	return app.ProfileNamed(name, all)
 }

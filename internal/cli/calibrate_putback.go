@@ -115,9 +115,9 @@ func (p *through) putBack() error {
 
 // mayPass reports whether an error is one of a proxy or a store that does not answer at present, or of a change that came first.
 func mayPass(err error) bool {
-	answered := (*client.Error)(nil)
+	answered, ok := errors.AsType[*client.Error](err)
 	return errors.As(err, new(*client.UnreachableError)) || errors.Is(err, config.ErrUnreachable) || errors.Is(err, remote.ErrStore) ||
-		errors.As(err, new(*config.ConflictError)) || errors.As(err, &answered) && answered.Status == http.StatusServiceUnavailable
+		errors.As(err, new(*config.ConflictError)) || ok && answered.Status == http.StatusServiceUnavailable
 }
 
 // restore puts back what is as take left it. What others have changed meanwhile stays.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -86,12 +87,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	for _, text := range loaded.Notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", text)
 	}
-	for _, text := range loaded.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-	}
-	for _, text := range loaded.Risks() {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-	}
+	warnOfAll(cmd, loaded.Warnings, loaded.Risks())
 	out := cmd.OutOrStdout()
 	if flags.onlyFlags() {
 		all, err := flags.settings(loaded)
@@ -103,11 +99,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		}
 		content := config.NewContent()
 		content.Services[app.FixedService] = all.Service
-		warnOfAuth(cmd, &all.Settings, &content)
-		warnOfLimits(cmd, &all.Settings, &content)
-		for _, text := range all.FailoverWarnings() {
-			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-		}
+		warnOfAll(cmd, authWarnings(&all.Settings, &content, time.Now()), limitWarnings(&all.Settings, &content), all.FailoverWarnings())
 		needs := newNeeds(all.Needs(), &all.Settings, all.ReplayNeed())
 		needs.warn(cmd.ErrOrStderr())
 		if form.forPrograms() {
@@ -138,15 +130,13 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err := app.CheckHealthPath(loaded.HealthPath, content.Services); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		warnOfAuth(cmd, &loaded.Settings, &content)
-		warnOfLimits(cmd, &loaded.Settings, &content)
+		warnOfAll(cmd, authWarnings(&loaded.Settings, &content, time.Now()), limitWarnings(&loaded.Settings, &content))
 		if draft, err = services.NewDraft(snapshot); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
 		calibrated, missing := draft.CalibratedWarnings(time.Now())
-		for _, text := range slices.Concat(draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), calibrated, draft.CanaryWarnings(), snapshot.TenantWarnings(), services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
-			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-		}
+		warnOfAll(cmd, draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), calibrated, draft.CanaryWarnings(), snapshot.TenantWarnings(),
+			services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot))
 		if len(missing) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "Note: how many streams %s at once is not known: run 'wsbouncer calibrate' with --save\n", takers(missing))
 		}
@@ -172,29 +162,22 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 
 // takers names backends and their verb.
 func takers(backends []string) string {
-	const most = 5
-	names := strings.Join(backends[:min(most, len(backends))], ", ")
-	switch more := len(backends) - most; {
-	case len(backends) == 1:
-		return names + " takes"
-	case more > 0:
-		return fmt.Sprintf("%s and %d more take", names, more)
+	if len(backends) == 1 {
+		return backends[0] + " takes"
 	}
-	return names + " take"
+	return some(backends) + " take"
 }
 
 // checkTLS reads the certificates that clients get, and warns of what is likely to be wrong. snapshot may be nil.
 func checkTLS(cmd *cobra.Command, s *app.Settings, snapshot *config.Snapshot) error {
 	warnings, err := s.CheckTLS(snapshot)
-	for _, text := range warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-	}
+	warnOfAll(cmd, warnings)
 	return err
 }
 
-// warnOfAuth prints what is likely to be wrong, or unsafe, about how clients are authenticated.
-func warnOfAuth(cmd *cobra.Command, s *settings.Settings, content *config.Content) {
-	for _, text := range authWarnings(s, content, time.Now()) {
+// warnOfAll prints warnings, each in one write.
+func warnOfAll(cmd *cobra.Command, lists ...[]string) {
+	for _, text := range slices.Concat(lists...) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}
 }
@@ -270,10 +253,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, draf
 }
 
 func describeService(name string, s *config.Service, snapshot *config.Snapshot) string {
-	path, host := s.Path, ""
-	if path == "" {
-		path = "every path"
-	}
+	path, host := cmp.Or(s.Path, "every path"), ""
 	if s.Host != "" {
 		host = " of " + s.Host
 	}

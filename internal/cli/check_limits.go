@@ -4,19 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
-
-// warnOfLimits prints what is likely to be wrong with limits.
-func warnOfLimits(cmd *cobra.Command, s *settings.Settings, content *config.Content) {
-	for _, text := range limitWarnings(s, content) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-	}
-}
 
 // limitWarnings returns what is likely to be wrong with limits: those that hit others than they are meant for, or none.
 func limitWarnings(s *settings.Settings, content *config.Content) (warnings []string) {

@@ -9,28 +9,45 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // completionTimeout is how long a user who pressed the tab key waits for the names of what there is. Tests change it.
 var completionTimeout = time.Second
 
-// completeNames has shells complete the names of one entity, or of several, instead of a command's arguments.
-func completeNames(kind config.Kind, several bool) cobra.CompletionFunc {
+// completing has shells complete one of these names, or several, instead of a command's arguments.
+func completing(several bool, names func(cmd *cobra.Command) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 && !several {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return fitting(storedNames(cmd, kind), args, word), cobra.ShellCompDirectiveNoFileComp
+		return fitting(names(cmd), args, word), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
+// completeNames has shells complete the names of one entity, or of several.
+func completeNames(kind config.Kind, several bool) cobra.CompletionFunc {
+	return completing(several, func(cmd *cobra.Command) []string { return storedNames(cmd, kind) })
+}
+
 // completeProfiles has shells complete the names of profiles, those that are built in as well.
-func completeProfiles(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return fitting(append(profile.Names(), storedNames(cmd, config.KindProfile)...), nil, word), cobra.ShellCompDirectiveNoFileComp
+var completeProfiles = completing(false, func(cmd *cobra.Command) []string {
+	return append(profile.Names(), storedNames(cmd, config.KindProfile)...)
+})
+
+// completeRunning has shells complete names that a running proxy knows. Messages are not read while a word is completed.
+func completeRunning(several bool, names func(ctx context.Context, proxy *client.Client) []string) cobra.CompletionFunc {
+	return completing(several, func(cmd *cobra.Command) (all []string) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		from := proxyFlags{adminFlagsOf(cmd)}
+		_ = from.use(func(proxy *client.Client) error {
+			all = names(ctx, proxy)
+			return nil
+		})
+		return all
+	})
 }
 
 // fitting returns the names that begin with what was typed so far, without those that were given already.
@@ -44,10 +61,18 @@ func completeFlag(cmd *cobra.Command, flag string, kind config.Kind) {
 	if kind == config.KindProfile {
 		complete = completeProfiles
 	}
-	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	completeFlagBy(cmd, flag, func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(cmd, nil, word) // whatever arguments there are
 	})
-	if err != nil {
+}
+
+// completeWords has shells complete the value of a flag that takes one of a few words.
+func completeWords(cmd *cobra.Command, flag string, words []string) {
+	completeFlagBy(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func completeFlagBy(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // there is no such flag, or it was done already
 	}
 }
@@ -55,10 +80,7 @@ func completeFlag(cmd *cobra.Command, flag string, kind config.Kind) {
 // storedNames returns the names that the configuration has, which the command's flags or the environment name. Messages are not read
 // while a word is completed: there are no names if nothing answers in time.
 func storedNames(cmd *cobra.Command, kind config.Kind) []string {
-	from := targetFlags{adminFlags: adminFlagsOf(cmd)}
-	if f := cmd.Flags().Lookup("database"); f != nil {
-		from.database = f.Value.String()
-	}
+	from := targetFlagsOf(cmd)
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
 	t, err := from.openFor(ctx, false, config.Options{Profiles: config.CheckProfiles, ReadOnly: true})

@@ -18,7 +18,7 @@ import (
 )
 
 func newConfigCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "config",
 		Short: "Show, export, import, compare and roll back the configuration, and show its history; write a settings file",
 		Long: `The configuration is all services, backends, profiles, tenants and API keys. It has a version, and a history
@@ -35,15 +35,11 @@ settings file, which init writes.`,
   wsbouncer config apply config.yaml --why "gpu-2 is back"
   wsbouncer config history
   wsbouncer config rollback 42`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newConfigShowCommand(), newConfigExportCommand(),
 		newConfigDiffCommand(), newConfigApplyCommand(), newConfigImportCommand(),
 		newConfigHistoryCommand(), newConfigRollbackCommand(), newConfigInitCommand(),
 	)
-	return cmd
 }
 
 func newConfigShowCommand() *cobra.Command {
@@ -67,16 +63,17 @@ func newConfigShowCommand() *cobra.Command {
 				now := t.running(cmd.Context(), cmd.ErrOrStderr())
 				out := cmd.OutOrStdout()
 				if form.forPrograms() {
-					all := map[string]any{
-						"version": version, "services": servicesForPrograms(&content, now),
-						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), now),
-						"profiles": forPrograms(&content, config.KindProfile), "tenants": forPrograms(&content, config.KindTenant),
-						"keys": forPrograms(&content, config.KindKey),
+					all := func(kind config.Kind, now *api.Stats) []json.RawMessage {
+						return forPrograms(&content, kind, content.Names(kind), now)
+					}
+					shown := map[string]any{
+						"version": version, "services": all(config.KindService, now), "backends": all(config.KindBackend, now),
+						"profiles": all(config.KindProfile, nil), "tenants": all(config.KindTenant, nil), "keys": all(config.KindKey, nil),
 					}
 					if v.Stale != nil {
-						all["stale"] = v.Stale
+						shown["stale"] = v.Stale
 					}
-					return form.print(out, all)
+					return form.print(out, shown)
 				}
 				fmt.Fprintf(out, "Version %s of %s", version, t.name)
 				if v.Stale != nil {
@@ -108,28 +105,18 @@ func showContent(out io.Writer, content *config.Content, now *api.Stats) error {
 			return err
 		}
 	}
-	if len(content.Profiles) > 0 {
-		fmt.Fprintf(out, "\nProfiles: %s\n", strings.Join(content.Names(config.KindProfile), ", "))
-	}
-	if len(content.Tenants) > 0 {
-		fmt.Fprintf(out, "\nTenants: %s\n", strings.Join(content.Names(config.KindTenant), ", "))
-	}
-	if len(content.Keys) > 0 {
-		fmt.Fprintf(out, "\nKeys: %s\n", strings.Join(content.Names(config.KindKey), ", "))
+	for _, list := range []struct {
+		title string
+		kind  config.Kind
+	}{{"Profiles", config.KindProfile}, {"Tenants", config.KindTenant}, {"Keys", config.KindKey}} {
+		if names := content.Names(list.kind); len(names) > 0 {
+			fmt.Fprintf(out, "\n%s: %s\n", list.title, strings.Join(names, ", "))
+		}
 	}
 	if len(content.Services)+len(content.Backends)+len(content.Profiles)+len(content.Tenants)+len(content.Keys) == 0 {
 		fmt.Fprintln(out, "The configuration is empty: add a service with 'wsbouncer service add NAME'.")
 	}
 	return nil
-}
-
-// forPrograms returns the entities of a kind of which a running proxy has nothing to say.
-func forPrograms(content *config.Content, kind config.Kind) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range content.Names(kind) {
-		all = append(all, named(kind, name, content.Shown(kind, name), nil))
-	}
-	return all
 }
 
 func newConfigExportCommand() *cobra.Command {

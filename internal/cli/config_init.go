@@ -46,22 +46,16 @@ The configuration (services, backends, profiles, tenants and keys) is in the dat
 }
 
 // writeTemplate writes the file, readable by its owner and group only, since a database's password may come into it.
-func writeTemplate(path string, force bool) (err error) {
-	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if force {
-		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
+func writeTemplate(path string, force bool) error {
 	if _, err := fileowner.Follow(path); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, how, 0o640)
+	if force {
+		return os.WriteFile(path, settings.Template(), 0o640)
+	}
+	err := writeNew(path, settings.Template())
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s already exists: use --force to overwrite it", path)
 	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	_, err = file.Write(settings.Template())
 	return err
 }

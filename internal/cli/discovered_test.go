@@ -48,7 +48,7 @@ func TestListOfServers(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if all := backendsForPrograms(&c, []string{"gpu"}, &now); !strings.Contains(string(all[0]), `"name":"gpu@[fd00::1]:2700"`) {
+	if all := forPrograms(&c, config.KindBackend, []string{"gpu"}, &now); !strings.Contains(string(all[0]), `"name":"gpu@[fd00::1]:2700"`) {
 		t.Errorf("for programs: %s", all[0])
 	}
 }

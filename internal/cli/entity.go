@@ -3,11 +3,13 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
@@ -38,6 +40,43 @@ func known(content *config.Content, kind config.Kind, wanted ...string) error {
 		}
 	}
 	return nil
+}
+
+// newAddCommand returns the command that adds an entity.
+func newAddCommand(kind config.Kind, long, example string) *cobra.Command {
+	var write writeFlags
+	var fields *fieldFlags
+	cmd := &cobra.Command{
+		Use:               "add NAME",
+		Short:             fmt.Sprintf("Add a %s", kind),
+		Long:              long,
+		Example:           example,
+		Args:              names(kind, false),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fields.check(); err != nil {
+				return err
+			}
+			if kind == config.KindKey && fields.values["hash"] == "" {
+				write.secret = apikey.New()
+				fields.values["hash"] = apikey.HashOf(write.secret).String()
+			}
+			return write.run(cmd, true, adding(kind, args[0], fields.values))
+		},
+	}
+	fields = addFieldFlags(cmd, kind)
+	write.add(cmd)
+	return cmd
+}
+
+// newListCommand returns the command that lists the entities of a kind. runs says that it shows what running proxies say about them.
+func newListCommand(kind config.Kind, long, example string, runs bool, list func(content *config.Content, now *api.Stats) *rows) *cobra.Command {
+	cmd := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: fmt.Sprintf("List the %ss", kind), Long: long, Example: example}
+	listing(cmd, runs, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
+		now := t.running(cmd.Context(), messages)
+		return list(content, now), forPrograms(content, kind, content.Names(kind), now), nil
+	})
+	return cmd
 }
 
 // newSetCommand returns the command that changes fields of an entity.
@@ -179,7 +218,11 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 				}
 				out := cmd.OutOrStdout()
 				if form.forPrograms() {
-					return form.print(out, marked([]json.RawMessage{named(kind, args[0], values, useForPrograms(kind, running, args[0]))}, v.Stale)[0])
+					more := useForPrograms(kind, running, args[0])
+					if t := running.Tenant(args[0]); kind == config.KindTenant && t != nil && t.Unconfigured {
+						more["unconfigured"] = true
+					}
+					return form.print(out, marked([]json.RawMessage{named(kind, args[0], values, more)}, v.Stale)[0])
 				}
 				if unconfigured {
 					fmt.Fprintf(cmd.ErrOrStderr(), "The tenant %s is not configured: it has the share and the limits of the tenant '%s'.\n", printable.Text(args[0], longestCell), config.DefaultTenant)
@@ -200,18 +243,41 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 	return cmd
 }
 
-// useForPrograms returns what a proxy says of a tenant or backend; nil if it is neither, or not known.
-func useForPrograms(kind config.Kind, running *api.Stats, name string) map[string]any {
-	if kind != config.KindTenant {
-		return nowForPrograms(running, name)
+// forPrograms returns entities for JSON, with what a proxy says of them; now is nil for nothing.
+func forPrograms(content *config.Content, kind config.Kind, names []string, now *api.Stats) []json.RawMessage {
+	all := []json.RawMessage{}
+	for _, name := range names {
+		all = append(all, named(kind, name, content.Shown(kind, name), useForPrograms(kind, now, name)))
 	}
-	t := running.Tenant(name)
-	if t == nil {
-		return nil
+	if kind != config.KindTenant || now == nil {
+		return all
 	}
-	more := tenantForPrograms(t)
-	if t.Unconfigured {
-		more["unconfigured"] = true
+	for i := range now.Tenants {
+		if t := &now.Tenants[i]; t.Unconfigured {
+			more := tenantForPrograms(t)
+			more["unconfigured"] = true
+			all = append(all, named(kind, t.Name, nil, more))
+		}
 	}
-	return more
+	return all
+}
+
+// useForPrograms returns what a proxy says of a service, backend or tenant; nil if that is not known.
+func useForPrograms(kind config.Kind, now *api.Stats, name string) map[string]any {
+	switch kind {
+	case config.KindBackend:
+		return nowForPrograms(now, name)
+	case config.KindService:
+		if s := now.Service(name); s != nil {
+			return map[string]any{
+				"waiting": s.Queue.Waiting, "oldest_seconds": s.Queue.OldestSeconds, "utilisation": s.Utilisation, "paused": s.Paused,
+				"state": s.Condition.Word,
+			}
+		}
+	case config.KindTenant:
+		if t := now.Tenant(name); t != nil {
+			return tenantForPrograms(t)
+		}
+	}
+	return nil
 }

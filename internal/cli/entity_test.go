@@ -83,7 +83,6 @@ func TestChangeErrors(t *testing.T) {
 			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: invalid number "x": use a whole number from 0 to 1000000`},
 			refusal{[]string{"service", "set", "stt", "--balance", "leastloaded"}, 2, `--balance: unknown balance "leastloaded": did you mean "least-loaded"?`},
 			refusal{[]string{"service", "set", "stt", "--hash-by", "client"}, 2, "--hash-by: the field hash-by no longer exists: use balance, such as balance: hash:header:NAME"},
-			refusal{[]string{"service", "add", "x", "--verified", "x"}, 2, "--verified: the flag no longer exists: 'wsbouncer profile verify' writes the field with --save"},
 			refusal{[]string{"tenant", "add", "x", "--message-rate", "1/s"}, 2, "--message-rate: the field message-rate no longer exists: use byte-rate, or message-rate of keys"},
 			refusal{[]string{"service", "set", "stt", "--pass", "qury,path"}, 2, `--pass: unknown value "qury": did you mean "query"?`},
 			refusal{[]string{"service", "set", "stt", "--pass", "header:Upgrade"}, 2, `--pass: "header:Upgrade": this header belongs to the handshake itself`},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,13 +25,7 @@ type fieldFlags struct {
 func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string) bool) *fieldFlags {
 	f := &fieldFlags{kind: kind, values: make(config.Values)}
 	for _, field := range config.Fields(kind) {
-		if wanted != nil && !wanted(field.Name) {
-			continue
-		}
-		if field.Recorded {
-			if kind == config.KindService {
-				removeFlags(to, map[string]error{field.Name: errRecorded})
-			}
+		if field.Recorded || wanted != nil && !wanted(field.Name) {
 			continue
 		}
 		help := field.Help
@@ -51,9 +46,6 @@ func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string
 	return f
 }
 
-// errRecorded is about the flag that services once had for a field that a command writes.
-var errRecorded = errors.New("the flag no longer exists: 'wsbouncer profile verify' writes the field with --save")
-
 // usualFlags are the flags that the help of add and set shows first, of kinds with many fields.
 var usualFlags = map[config.Kind][]string{
 	config.KindService: {"path", "host", "profile", "queue", "queue-timeout", "auth", "failover", "dry-run", "why"},
@@ -66,7 +58,8 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 	f := newFieldFlags(cmd.Flags(), kind, nil)
 	removeFlags(cmd.Flags(), config.RemovedFields(kind))
 	for _, field := range config.Fields(kind) {
-		if named := config.Kind(field.Name); named == config.KindService || named == config.KindProfile { // such as a backend's service
+		named := config.Kind(strings.TrimSuffix(field.Name, "s")) // such as a backend's service, or the services of a key
+		if named == config.KindService || named == config.KindProfile {
 			completeFlag(cmd, field.Name, named)
 		}
 	}
@@ -103,6 +96,9 @@ func (f *fieldFlags) set(content *config.Content, name string) error {
 
 // check returns what is wrong with the values by themselves, as a usage error.
 func (f *fieldFlags) check() error {
+	if err := expiring(f, time.Now()); err != nil { // of a key
+		return err
+	}
 	scratch := config.NewContent()
 	return usageError(f.set(&scratch, "x"))
 }
@@ -120,15 +116,7 @@ type fieldFlag struct {
 	field  config.Field
 	values config.Values // of all flags
 	list   []string      // given so far, of a field that holds several
-	old    bool          // a header was given as HTTP writes it
-}
-
-// oldForm returns the warning about how the flag was used; empty for none.
-func (f *fieldFlag) oldForm() string {
-	if f.old {
-		return oldHeader
-	}
-	return ""
+	headerForm
 }
 
 // Set implements [pflag.Value].

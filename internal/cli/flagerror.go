@@ -22,11 +22,11 @@ var allowedValues = map[string]struct{ what, use string }{
 
 // flagError rewords an error in parsing flags in the form of all other errors: flag, value, what is allowed.
 func flagError(flags *pflag.FlagSet, err error) error {
-	if unknown := new(pflag.NotExistError); errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return unknownFlag(flags, unknown)
 	}
-	var invalid *pflag.InvalidValueError
-	if !errors.As(err, &invalid) {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
 		return err
 	}
 	flag := invalid.GetFlag()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -27,10 +28,7 @@ func inForceEverywhere(cmd *cobra.Command) {
 		if dry := cmd.Flags().Lookup("dry-run"); dry != nil && dry.Value.String() == "true" {
 			return nil
 		}
-		from := targetFlags{adminFlags: adminFlagsOf(cmd)}
-		if database := cmd.Flags().Lookup("database"); database != nil {
-			from.database = database.Value.String()
-		}
+		from := targetFlagsOf(cmd)
 		from.whole = true
 		t, err := from.open(cmd.Context(), false)
 		if err != nil {
@@ -77,9 +75,7 @@ func (e *allProxies) wait(ctx context.Context) error {
 				return nil
 			}
 		}
-		select {
-		case <-time.After(e.every):
-		case <-ctx.Done():
+		if !tasks.Sleep(ctx, e.every) {
 			return fmt.Errorf("version %s is not in force everywhere: %s", e.version, strings.Join(left, "; "))
 		}
 	}

@@ -30,10 +30,23 @@ func headerPair(text string) (name, value string, old bool, err error) {
 	return name, value, old, nil
 }
 
+// headerForm is how the headers of a flag were given.
+type headerForm struct {
+	old bool // one was given as HTTP writes it
+}
+
+// oldForm returns the warning about how the flag was used; empty for none.
+func (h *headerForm) oldForm() string {
+	if h.old {
+		return oldHeader
+	}
+	return ""
+}
+
 // headerFlag is a flag for headers that a command sends.
 type headerFlag struct {
+	headerForm
 	fields []headerField
-	old    bool // one was given as HTTP writes it
 }
 
 // headerField is a header: its value without references to secrets, and as it was given.
@@ -60,11 +73,3 @@ func (h *headerFlag) String() string { return "" }
 
 // Type implements [pflag.Value].
 func (h *headerFlag) Type() string { return "name=value" }
-
-// oldForm returns the warning about how the flag was used; empty for none.
-func (h *headerFlag) oldForm() string {
-	if h.old {
-		return oldHeader
-	}
-	return ""
-}

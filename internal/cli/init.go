@@ -81,11 +81,7 @@ Use a server that serves no other clients. The command opens one connection at a
 	f.IntVar(&flags.connections, "connections", 4, "number of connections to the server, if it does not publish how many it takes")
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:8080", "`address` on which the proxy will listen for clients")
 	f.DurationVar(&flags.wait, "step-timeout", 5*time.Second, "maximum time of each wait for the server")
-	if err := cmd.RegisterFlagCompletionFunc("profile", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		return fitting(profile.Names(), nil, word), cobra.ShellCompDirectiveNoFileComp
-	}); err != nil {
-		panic(err) // the flag was added above
-	}
+	completeFlagBy(cmd, "profile", completing(true, func(*cobra.Command) []string { return profile.Names() }))
 	flags.server.add(f)
 	return cmd
 }

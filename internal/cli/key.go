@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -9,14 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 func newKeyCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "key",
 		Short: "Make, list and revoke API keys of clients",
 		Long: `Clients of a service with --auth keys need an API key. A key belongs to a tenant, may expire, may be good for some
@@ -24,90 +22,36 @@ services only, and may have limits. The configuration has a hash of it, from whi
 		Example: `  wsbouncer key add phone --tenant acme --expires 90d
   wsbouncer key ls
   wsbouncer key revoke phone --why "lost"`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newKeyListCommand(),
 		newShowCommand(config.KindKey, "  wsbouncer key show phone"),
 		newKeyAddCommand(),
 		newKeySetCommand(),
 		newKeyRevokeCommand(),
 	)
-	return cmd
 }
 
 func newKeyAddCommand() *cobra.Command {
-	var write writeFlags
-	var fields *fieldFlags
-	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Make a key, and print it once",
-		Long: `Make a key, and print it. It cannot be shown again, because only its hash is stored: keep it where your secrets are.
+	cmd := newAddCommand(config.KindKey, `Make a key, and print it. It cannot be shown again, because only its hash is stored: keep it where your secrets are.
 
 --expires takes a time, a date, or a duration from now such as 90d or 12h. With --hash, the command makes no key, and
-stores the hash of one that wsbouncer has made: 'sha256:' and the digits that sha256sum prints.`,
-		Example: `  wsbouncer key add phone --tenant acme --expires 90d
+stores the hash of one that wsbouncer has made: 'sha256:' and the digits that sha256sum prints.`, `  wsbouncer key add phone --tenant acme --expires 90d
   wsbouncer key add kiosk --tenant acme --services stt,tts --session-limit 20
-  wsbouncer key add phone --tenant acme -o json | jq -r .key`,
-		Args:              names(config.KindKey, false),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := expiring(fields, time.Now()); err != nil {
-				return err
-			}
-			if err := fields.check(); err != nil {
-				return err
-			}
-			if fields.values["hash"] == "" {
-				write.secret = apikey.New()
-				fields.values["hash"] = apikey.HashOf(write.secret).String()
-			}
-			return write.run(cmd, true, adding(config.KindKey, args[0], fields.values))
-		},
-	}
-	fields = addFieldFlags(cmd, config.KindKey)
+  wsbouncer key add phone --tenant acme -o json | jq -r .key`)
+	cmd.Short = "Make a key, and print it once"
 	cmd.Flags().Lookup("hash").Usage = "SHA-256 of a key that wsbouncer has made: no key is made then; allowed: sha256: and 64 hexadecimal digits"
-	write.add(cmd)
-	completeKeyFlags(cmd)
 	return cmd
 }
 
 func newKeySetCommand() *cobra.Command {
-	var write writeFlags
-	var fields *fieldFlags
-	cmd := &cobra.Command{
-		Use:   "set NAME",
-		Short: "Change fields of a key",
-		Long: `Change fields of a key. The others stay as they are; an empty value restores the default.
+	cmd := newSetCommand(config.KindKey, `  wsbouncer key set phone --expires 2027-12-31
+  wsbouncer key set phone --services "" --session-limit 50`)
+	cmd.Long = `Change fields of a key. The others stay as they are; an empty value restores the default.
 
 Clients can immediately use a key that no longer expires. Sessions end if the key is no longer good for them and their
-service has end-unauthorized.`,
-		Example: `  wsbouncer key set phone --expires 2027-12-31
-  wsbouncer key set phone --services "" --session-limit 50`,
-		Args:              names(config.KindKey, false),
-		ValidArgsFunction: completeNames(config.KindKey, false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(fields.values) == 0 {
-				return usageError(fmt.Errorf("%s: nothing to change: set at least one field, such as --expires", cmd.CommandPath()))
-			}
-			if err := expiring(fields, time.Now()); err != nil {
-				return err
-			}
-			if err := fields.check(); err != nil {
-				return err
-			}
-			return write.run(cmd, false, setting(config.KindKey, args[0], fields.values))
-		},
-	}
-	fields = addFieldFlags(cmd, config.KindKey)
-	write.add(cmd)
-	completeKeyFlags(cmd)
+service has end-unauthorized.`
 	return cmd
 }
-
-// completeKeyFlags has shells complete the services of a key.
-func completeKeyFlags(cmd *cobra.Command) { completeFlag(cmd, "services", config.KindService) }
 
 func newKeyRevokeCommand() *cobra.Command {
 	cmd := newRemoveCommand(config.KindKey, `Revoke keys: remove them. No client can use them from now on, on all proxies that share the configuration, within a second.
@@ -163,18 +107,10 @@ func expiry(text string, now time.Time) (at time.Time, ok bool) {
 }
 
 func newKeyListCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the keys",
-		Long:    "List the keys of clients, without the keys themselves.",
-		Example: `  wsbouncer key ls
-  wsbouncer key ls --database config.db --output json`,
-	}
-	listing(cmd, false, func(content *config.Content, _ *api.Stats) (*rows, []json.RawMessage, error) {
-		return keyRows(content, time.Now()), keysForPrograms(content), nil
+	return newListCommand(config.KindKey, "List the keys of clients, without the keys themselves.", `  wsbouncer key ls
+  wsbouncer key ls --database config.db --output json`, false, func(content *config.Content, _ *api.Stats) *rows {
+		return keyRows(content, time.Now())
 	})
-	return cmd
 }
 
 func keyRows(content *config.Content, now time.Time) *rows {
@@ -194,14 +130,6 @@ func keyRows(content *config.Content, now time.Time) *rows {
 		r.cells = append(r.cells, []string{name, key.Tenant, expires, services})
 	}
 	return r
-}
-
-func keysForPrograms(content *config.Content) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range content.Names(config.KindKey) {
-		all = append(all, named(config.KindKey, name, content.Shown(config.KindKey, name), nil))
-	}
-	return all
 }
 
 // printKey prints a key that was made.

@@ -14,16 +14,12 @@ import (
 )
 
 func newLogCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "log",
 		Short: "Show or change what a running proxy logs",
 		Example: `  # Log each session's start for a while
   wsbouncer log level debug`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newLogLevelCommand())
-	return cmd
+	}, newLogLevelCommand())
 }
 
 func newLogLevelCommand() *cobra.Command {
@@ -37,12 +33,7 @@ func newLogLevelCommand() *cobra.Command {
 The change holds until the proxy ends or reads its settings again (SIGHUP).`,
 		Example: `  wsbouncer log level
   wsbouncer log level debug --why "clients of the new app fail"`,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return settings.LogLevels, cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: completing(false, func(*cobra.Command) []string { return slices.Clone(settings.LogLevels) }),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError(fmt.Errorf("%s takes one level, but got %q", cmd.CommandPath(), args))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -25,10 +26,7 @@ and --admin-role, migrate gives roles that exist the rights that they need, also
 		Example: `  wsbouncer migrate --database postgres://wsbouncer_owner@db.example.org/wsbouncer --proxy-role wsbouncer_proxy`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if database == "" {
-				database = os.Getenv(databaseVariable)
-			}
-			if database == "" {
+			if database = cmp.Or(database, os.Getenv(databaseVariable)); database == "" {
 				database = state.Database(state.Directories()[0])
 				if path, missing := stores.Missing(database); missing {
 					return usageError(fmt.Errorf("--database: the value is missing (or set %s), since this machine has no database at %s: use %s",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -94,9 +95,7 @@ func (m *mover) run(ctx context.Context, path string, query url.Values) error {
 		if moving.Done {
 			return m.result(&moving)
 		}
-		select {
-		case <-time.After(m.every):
-		case <-ctx.Done():
+		if !tasks.Sleep(ctx, m.every) {
 			return fmt.Errorf("interrupted: %s left; the proxy continues to move them", figures.Plural(openSessions(&moving), "session"))
 		}
 		moving = api.Moving{}

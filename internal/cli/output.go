@@ -43,10 +43,7 @@ func (o *output) add(cmd *cobra.Command, people string, others ...string) {
 	}
 	cmd.Flags().VarP(o, "output", "o", usage)
 	cmd.Flags().Lookup("output").DefValue = people
-	err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.allowed, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // the flag was added above
-	}
+	completeWords(cmd, "output", o.allowed)
 }
 
 // forPrograms reports whether the form is one for programs.

@@ -3,17 +3,16 @@ package cli
 import (
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 func newProfileCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "profile",
 		Short: "List, show, add and remove profiles of message protocols",
 		Long: `A profile describes a server's message protocol: what the server says first, when it is
@@ -26,15 +25,11 @@ starting from a built-in one (docs/reference/write-a-profile.md).`,
   # A profile of your own, from a file and in the configuration
   wsbouncer profile show mine --profile-file my-profiles.yaml
   wsbouncer profile add mine --file my-profiles.yaml`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newProfileListCommand(), newProfileShowCommand(), newProfileVerifyCommand(),
 		newProfileWriteCommand(config.Add), newProfileWriteCommand(config.Set),
 		newRemoveCommand(config.KindProfile, "Remove profiles that no service uses.", "  wsbouncer profile rm mine", ""),
 	)
-	return cmd
 }
 
 func newProfileListCommand() *cobra.Command {
@@ -140,15 +135,10 @@ reuse is off, or its sessions are never taken over by another server, the last l
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(all, func(p *profile.Profile) bool { return p.Name == args[0] })
-			if i < 0 {
-				var known []string
-				for _, p := range all {
-					known = append(known, p.Name)
-				}
-				return spelling.Unknown("profile", args[0], known)
+			p, err := app.ProfileNamed(args[0], all)
+			if err != nil {
+				return err
 			}
-			p := all[i]
 			text := profile.BuiltInYAML(p.Name)
 			builtIn, _ := profile.Named(p.Name)
 			switch own, ok := stored[p.Name]; {

@@ -74,14 +74,18 @@ func (s *profileSources) stored(cmd *cobra.Command, messages io.Writer) (stored 
 func newProfileWriteCommand(verb config.Verb) *cobra.Command {
 	var write writeFlags
 	var from string
+	does, plan, complete := "Add a profile", adding, cobra.CompletionFunc(cobra.NoFileCompletions)
+	if verb == config.Set {
+		does, plan, complete = "Replace a profile", setting, completeNames(config.KindProfile, false)
+	}
 	cmd := &cobra.Command{
 		Use:   string(verb) + " NAME",
-		Short: map[config.Verb]string{config.Add: "Add a profile of your own", config.Set: "Replace a profile of your own"}[verb],
-		Long: map[config.Verb]string{config.Add: "Add a profile", config.Set: "Replace a profile"}[verb] + ` from a YAML file. The file contains
+		Short: does + " of your own",
+		Long: does + ` from a YAML file. The file contains
 either the profile itself, such as "from: vosk", or several profiles by name. Comments are kept.`,
 		Example:           fmt.Sprintf("  wsbouncer profile %s mine --file mine.yaml\n  echo 'from: vosk' | wsbouncer profile %s mine --file -", verb, verb),
 		Args:              names(config.KindProfile, false),
-		ValidArgsFunction: completeWritten(verb),
+		ValidArgsFunction: complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from == "" {
 				return usageError(errors.New("--file: the value is missing: use a YAML file, or - for standard input"))
@@ -94,24 +98,12 @@ either the profile itself, such as "from: vosk", or several profiles by name. Co
 			if err != nil {
 				return invalidError(fmt.Errorf("--file: %w", err))
 			}
-			plan := setting
-			if verb == config.Add {
-				plan = adding
-			}
 			return write.run(cmd, verb == config.Add, plan(config.KindProfile, args[0], config.Values{"yaml": yaml}))
 		},
 	}
 	cmd.Flags().StringVarP(&from, "file", "f", "", "YAML file with the profile, - for standard input")
 	write.add(cmd)
 	return cmd
-}
-
-// completeWritten has shells complete the name of the profile to replace; one to add has a name of its own.
-func completeWritten(verb config.Verb) cobra.CompletionFunc {
-	if verb == config.Add {
-		return cobra.NoFileCompletions
-	}
-	return completeNames(config.KindProfile, false)
 }
 
 // profileIn returns the profile that a file has: the file itself, or in a file of profiles the one of that name.

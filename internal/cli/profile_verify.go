@@ -151,11 +151,7 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	}
 	if v.report != "" { // not after a long run, which costs money at some services
 		_, missing := os.Stat(v.report)
-		file, err := os.OpenFile(v.report, os.O_CREATE|os.O_WRONLY, 0o600) // what is there stays until there is something better
-		if err == nil {
-			err = file.Close()
-		}
-		if err != nil {
+		if err := appendable(v.report); err != nil { // what is there stays until there is something better
 			return fmt.Errorf("--report: %w", err)
 		}
 		v.newReport = missing != nil

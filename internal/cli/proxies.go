@@ -16,7 +16,7 @@ import (
 )
 
 func newProxyCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "proxy",
 		Short: "List the proxies of a fleet, and forget a dead one",
 		Long: `Proxies that share a database are a fleet: they share servers' places, so that all of them together never have more
@@ -24,11 +24,7 @@ connections to a server than its cap. The ledger in the database says how many p
 		Example: `  wsbouncer proxy ls
   wsbouncer proxy show proxy-b
   wsbouncer proxy forget proxy-b --why "its host burnt down"`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newProxyListCommand(), newProxyShowCommand(), newProxyForgetCommand())
-	return cmd
+	}, newProxyListCommand(), newProxyShowCommand(), newProxyForgetCommand())
 }
 
 func newProxyListCommand() *cobra.Command {
@@ -260,18 +256,11 @@ func forgetting(p *api.Proxy) string {
 }
 
 // completeProxies has shells complete the names of proxies.
-func completeProxies(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	from := proxyFlags{adminFlagsOf(cmd)}
+var completeProxies = completeRunning(false, func(ctx context.Context, proxy *client.Client) (names []string) {
 	var f api.Fleet
-	_ = from.use(func(proxy *client.Client) error { return proxy.Get(ctx, api.ProxiesPath, nil, &f) }) // messages are not read while a word is completed
-	var names []string
+	_ = proxy.Get(ctx, api.ProxiesPath, nil, &f)
 	for i := range f.Proxies {
 		names = append(names, f.Proxies[i].Name)
 	}
-	return fitting(names, args, word), cobra.ShellCompDirectiveNoFileComp
-}
+	return names
+})

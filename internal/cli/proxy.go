@@ -25,10 +25,7 @@ type proxyFlags struct{ adminFlags }
 // open returns a client of the proxy: that of --admin, of the environment, or the one on this machine whose admin socket is in a
 // state directory.
 func (f *proxyFlags) open() (*client.Client, error) {
-	address := f.admin
-	if address == "" {
-		address = os.Getenv(adminVariable)
-	}
+	address := cmp.Or(f.admin, os.Getenv(adminVariable))
 	if address == "" {
 		var err error
 		if address, err = localProxy(); errors.Is(err, fs.ErrNotExist) {

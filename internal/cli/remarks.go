@@ -68,7 +68,7 @@ func hasEnabledBackend(content *config.Content, service string) bool {
 
 // sessionsOf says how many sessions a service's backends have; empty if that is not known.
 func sessionsOf(content *config.Content, now *api.Stats, service string) string {
-	if !knowsBackends(now) {
+	if !hasBackends(now) {
 		return ""
 	}
 	sessions := 0

@@ -7,19 +7,8 @@ import "github.com/spf13/pflag"
 func removeFlags(from *pflag.FlagSet, instead map[string]error) {
 	for name, err := range instead {
 		if from.Lookup(name) == nil {
-			from.VarPF(removedFlag{err}, name, "", "").Hidden = true
+			from.Func(name, "", func(string) error { return err })
+			from.Lookup(name).Hidden = true
 		}
 	}
 }
-
-// removedFlag is a flag that earlier versions had.
-type removedFlag struct{ instead error }
-
-// Set implements [pflag.Value].
-func (f removedFlag) Set(string) error { return f.instead }
-
-// String implements [pflag.Value].
-func (f removedFlag) String() string { return "" }
-
-// Type implements [pflag.Value].
-func (f removedFlag) Type() string { return "string" }

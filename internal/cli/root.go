@@ -92,7 +92,7 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 func Command() *cobra.Command { return newRootCommand() }
 
 func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
+	root := parent(&cobra.Command{
 		Use:   "wsbouncer",
 		Short: "A pooling WebSocket proxy for streaming inference",
 		Long: `wsbouncer is a pooling WebSocket proxy for streaming inference: what PgBouncer is to
@@ -107,11 +107,9 @@ its session, and relays frames both ways.`,
   wsbouncer serve --listen 127.0.0.1:8080 --backend ws://10.0.0.1:2700 --backend ws://10.0.0.2:2700 --connections 32`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noArguments,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) { warnOfDeprecated(cmd) }, // a command with one of its own must call it
-	}
+	})
 	root.Version = buildVersion() // has the library answer --version
 	root.SetVersionTemplate(versionLine())
 	root.Flags().Bool("version", false, "print the version")
@@ -127,37 +125,37 @@ its session, and relays frames both ways.`,
 	addGrouped(root, "Measure", newCalibrateCommand(), newBenchCommand(), newSimCommand())
 	root.AddCommand(newVersionCommand())
 	root.SetHelpFunc(showHelp)
-	addCompletionCommand(root)
-	addHelpCommand(root)
+	addLibraryCommands(root)
 	return root
 }
 
-// addHelpCommand adds the library's command for help, and has it refuse what there is no help for.
-func addHelpCommand(root *cobra.Command) {
+// parent returns a command that only groups others: by itself, it shows its help.
+func parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = noArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// addLibraryCommands adds the library's commands for completion scripts, in the form of the others, and for help, which refuses what there is no
+// help for.
+func addLibraryCommands(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
-		if cmd.Name() == "help" {
+		switch cmd.Name() {
+		case "completion":
+			cmd.Example = "  # For the current bash\n  source <(wsbouncer completion bash)"
+			for _, shell := range parent(cmd).Commands() {
+				shell.Args = noArguments
+			}
+		case "help":
 			cmd.Args = func(_ *cobra.Command, args []string) error {
 				about, rest, err := root.Find(args)
 				if err != nil {
 					return usageError(err)
 				}
 				return noArguments(about, rest)
-			}
-		}
-	}
-}
-
-// addCompletionCommand adds the library's command for completion scripts, in the form of the others.
-func addCompletionCommand(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
-			cmd.Example = "  # For the current bash\n  source <(wsbouncer completion bash)"
-			cmd.Args = noArguments
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-			for _, shell := range cmd.Commands() {
-				shell.Args = noArguments
 			}
 		}
 	}

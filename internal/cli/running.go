@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,15 +38,11 @@ func sayMissing(messages io.Writer, f *api.Fleet) {
 	}
 }
 
-// knowsServices reports whether the statistics name the services. Those of an older proxy do not.
-func knowsServices(now *api.Stats) bool {
-	return now != nil && len(now.Services) > 0 && now.Services[0].Name != ""
-}
+// hasServices reports whether there are statistics of services.
+func hasServices(now *api.Stats) bool { return now != nil && len(now.Services) > 0 }
 
-// knowsBackends reports whether the statistics name the backends. Those of an older proxy do not.
-func knowsBackends(now *api.Stats) bool {
-	return now != nil && len(now.Backends) > 0 && now.Backends[0].Name != ""
-}
+// hasBackends reports whether there are statistics of backends.
+func hasBackends(now *api.Stats) bool { return now != nil && len(now.Backends) > 0 }
 
 // backendForPrograms returns the state of a backend for JSON; nil if it is not known.
 func backendForPrograms(b *api.Backend) map[string]any {
@@ -67,10 +64,7 @@ func ceilingOf(b *api.Backend) string {
 	if b.CeilingCause == "" {
 		return ""
 	}
-	why := b.CeilingReason
-	if why == "" {
-		why = "the server said that it is full"
-	}
+	why := cmp.Or(b.CeilingReason, "the server said that it is full")
 	return fmt.Sprintf("%d of %d since %s: %s", b.Ceiling, b.Cap, clock(b.CeilingSince), why)
 }
 

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -14,7 +14,7 @@ import (
 )
 
 func newServiceCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "service",
 		Short: "List and change services: what clients can request",
 		Long: `A service is what clients request by path and host: a profile, a queue, limits, and the backends that
@@ -22,13 +22,11 @@ belong to it. Changes are in force at once and end no session.`,
 		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
   wsbouncer service set stt --queue-timeout 20s --why "long weekend"
   wsbouncer service ls`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newServiceListCommand(),
 		newShowCommand(config.KindService, "  wsbouncer service show stt"),
-		newServiceAddCommand(),
+		newAddCommand(config.KindService, "Add a service. Its clients wait until it has a backend ('wsbouncer backend add').", `  wsbouncer service add stt --path /v1/stt --profile vosk
+  wsbouncer service add mt --path /v1/mt --host mt.example.org --queue 100`),
 		newSetCommand(config.KindService, `  wsbouncer service set stt --queue 200 --queue-timeout 20s
   wsbouncer service set stt --queue "" --dry-run   # back to the default`),
 		newRemoveCommand(config.KindService, `Remove services. New clients get 404; running sessions go on.
@@ -38,53 +36,19 @@ To remove a service that still has backends, use --with-backends, which removes 
 		newServicePauseCommand(),
 		newServiceResumeCommand(),
 	)
-	return cmd
-}
-
-func newServiceAddCommand() *cobra.Command {
-	var write writeFlags
-	var fields *fieldFlags
-	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Add a service",
-		Long:  "Add a service. Its clients wait until it has a backend ('wsbouncer backend add').",
-		Example: `  wsbouncer service add stt --path /v1/stt --profile vosk
-  wsbouncer service add mt --path /v1/mt --host mt.example.org --queue 100`,
-		Args:              names(config.KindService, false),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fields.check(); err != nil {
-				return err
-			}
-			return write.run(cmd, true, adding(config.KindService, args[0], fields.values))
-		},
-	}
-	fields = addFieldFlags(cmd, config.KindService)
-	write.add(cmd)
-	return cmd
 }
 
 func newServiceListCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the services",
-		Long: `List the services. A running proxy adds the number of clients that wait, and in the wide form those that got no
+	return newListCommand(config.KindService, `List the services. A running proxy adds the number of clients that wait, and in the wide form those that got no
 connection: TIMED OUT (none came free in time), LEFT (they gave up), FULL (the queue had no place) and EVICTED
-(another tenant's client got their place in the full queue). REFUSED of 'tenant ls' is all of these but LEFT.`,
-		Example: `  wsbouncer service ls
+(another tenant's client got their place in the full queue). REFUSED of 'tenant ls' is all of these but LEFT.`, `  wsbouncer service ls
   wsbouncer service ls --watch --output wide
-  wsbouncer service ls --database config.db --output json`,
-	}
-	listing(cmd, true, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
-		return serviceRows(content, now), servicesForPrograms(content, now), nil
-	})
-	return cmd
+  wsbouncer service ls --database config.db --output json`, true, serviceRows)
 }
 
 func serviceRows(content *config.Content, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}, names: content.Names(config.KindService)}
-	if knowsServices(now) {
+	if hasServices(now) {
 		wide := []string{"LONGEST", "UTILISATION", "QUEUED", "TIMED OUT", "LEFT", "FULL", "EVICTED"}
 		r.heads, r.wide = append(append(r.heads, "STATE", "WAITING"), wide...), len(wide)
 	}
@@ -98,9 +62,9 @@ func serviceRows(content *config.Content, now *api.Stats) *rows {
 			}
 		}
 		row := []string{
-			name, orAny(s.Path), orAny(s.Host), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
+			name, cmp.Or(s.Path, "(any)"), cmp.Or(s.Host, "(any)"), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
 		}
-		if knowsServices(now) {
+		if hasServices(now) {
 			state, cells := "", make([]string, 1+r.wide)
 			if s := now.Service(name); s != nil {
 				state, cells = serviceNow(s)
@@ -127,26 +91,4 @@ func serviceNow(s *api.Service) (state string, cells []string) {
 	return s.Condition.Word, []string{
 		strconv.Itoa(s.Queue.Waiting), longest, used, count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full), count(q.Evicted),
 	}
-}
-
-func servicesForPrograms(content *config.Content, now *api.Stats) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range content.Names(config.KindService) {
-		var more map[string]any
-		if s := now.Service(name); s != nil {
-			more = map[string]any{
-				"waiting": s.Queue.Waiting, "oldest_seconds": s.Queue.OldestSeconds, "utilisation": s.Utilisation, "paused": s.Paused,
-				"state": s.Condition.Word,
-			}
-		}
-		all = append(all, named(config.KindService, name, content.Shown(config.KindService, name), more))
-	}
-	return all
-}
-
-func orAny(text string) string {
-	if text == "" {
-		return "(any)"
-	}
-	return text
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func newSessionCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "session",
 		Short: "List, show, watch, move and end sessions of a running proxy",
 		Long: `A session is one client's time with the proxy, or its wait for it. Its id is in the proxy's log and in the
@@ -26,11 +26,7 @@ answer to the client's upgrade request (header ` + api.SessionHeader + `).`,
 		Example: `  wsbouncer session ls --backend gpu-2 --sort age
   wsbouncer session show q7m2kd4x-1042
   wsbouncer session kill q7m2kd4x-1042 --why "it streams silence"`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newSessionListCommand(), newSessionShowCommand(), newSessionMoveCommand(), newSessionKillCommand(), newSessionTapCommand())
-	return cmd
+	}, newSessionListCommand(), newSessionShowCommand(), newSessionMoveCommand(), newSessionKillCommand(), newSessionTapCommand())
 }
 
 // sessionFlags choose sessions.
@@ -47,11 +43,8 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.Limit, "limit", 0, "maximum number of sessions to show; 0 for all")
 	completeFlag(cmd, "service", config.KindService)
 	completeFlag(cmd, "backend", config.KindBackend)
-	for flag, values := range map[string][]string{"state": api.SessionStates, "sort": api.SessionOrders} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag was added above
-		}
-	}
+	completeWords(cmd, "state", api.SessionStates)
+	completeWords(cmd, "sort", api.SessionOrders)
 }
 
 func (f *sessionFlags) check() error {
@@ -244,22 +237,11 @@ func measuredRate(n float64) string {
 
 // completeSessions has shells complete the ids of sessions.
 func completeSessions(several bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 && !several {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		from := proxyFlags{adminFlagsOf(cmd)}
-		var list api.SessionList
-		_ = from.use(func(proxy *client.Client) (err error) { // messages are not read while a word is completed
-			list, err = sessions(ctx, proxy, api.SessionQuery{Sort: "started", Limit: 1000})
-			return err
-		})
-		var ids []string
+	return completeRunning(several, func(ctx context.Context, proxy *client.Client) (ids []string) {
+		list, _ := sessions(ctx, proxy, api.SessionQuery{Sort: "started", Limit: 1000})
 		for _, s := range list.Sessions {
 			ids = append(ids, s.ID)
 		}
-		return fitting(ids, args, word), cobra.ShellCompDirectiveNoFileComp
-	}
+		return ids
+	})
 }

@@ -38,12 +38,12 @@ func countOf(n int) string {
 	return strconv.Itoa(n)
 }
 
-// timesOf says how often a session continued on another backend; empty for never.
-func timesOf(n int) string {
+// timesTo says how often a session continued on another backend or connection; empty for never.
+func timesTo(what string, n int) string {
 	if n == 0 {
 		return ""
 	}
-	return figures.Plural(n, "time") + " to another backend"
+	return figures.Plural(n, "time") + " to another " + what
 }
 
 // failoverFields has the fields of a session's failover; none if it has none.

@@ -143,11 +143,11 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	add("result owed for", measuredSeconds(s.OwedSeconds))
 	add("last from client", ago(s.ClientSilentSeconds))
 	add("last from backend", ago(s.BackendSilentSeconds))
-	add("moved", moves(s.Moves))
+	add("moved", timesTo("connection", s.Moves))
 	if s.MoveTimeoutSeconds > 0 {
 		add("waits to be moved", "gives up in "+figures.Seconds(s.MoveTimeoutSeconds))
 	}
-	add("failovers", timesOf(s.Failovers))
+	add("failovers", timesTo("backend", s.Failovers))
 	add("variant", s.Variant)
 	var paused []string
 	if s.Paused {
@@ -221,11 +221,4 @@ func endOf(s *api.Session) string {
 
 func traffic(frames, bytes uint64) string {
 	return figures.Plural(int(frames), "frame") + ", " + figures.Bytes(float64(bytes))
-}
-
-func moves(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return figures.Plural(n, "time") + " to another connection"
 }

@@ -18,18 +18,14 @@ import (
 )
 
 func newSettingsCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "settings",
 		Short: "Show the settings of a proxy's process",
 		Long: `The settings of the process are addresses, limits, the database and the log. They come from a YAML file
 ('wsbouncer config init' writes one), environment variables and flags, and belong to one proxy. Services and backends are not
 among them: they are the configuration ('wsbouncer config').`,
 		Example: "  wsbouncer settings show",
-		Args:    noArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newSettingsShowCommand())
-	return cmd
+	}, newSettingsShowCommand())
 }
 
 func newSettingsShowCommand() *cobra.Command {
@@ -49,9 +45,7 @@ With --settings, no proxy is asked: the command shows what a proxy would use tha
   wsbouncer settings show --changed
   wsbouncer settings show listen admin --output json
   wsbouncer settings show --settings /etc/wsbouncer/wsbouncer.yaml`,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			return fitting(settings.Names(), args, word), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: completing(true, func(*cobra.Command) []string { return settings.Names() }),
 		Args: func(_ *cobra.Command, args []string) error {
 			for _, name := range args {
 				if err := settings.Known(name); err != nil {
@@ -100,9 +94,7 @@ func settingsOf(cmd *cobra.Command, file string) (*api.SettingList, error) {
 	if err != nil {
 		return nil, usageError(err)
 	}
-	for _, text := range loaded.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-	}
+	warnOfAll(cmd, loaded.Warnings)
 	r := newReloader(loaded, settings.NewLog(io.Discard, &loaded.Settings), nil)
 	r.database = true
 	list := r.list()
@@ -164,9 +156,7 @@ as they were when it was started. The command is for one proxy, also in a fleet.
 				if form.forPrograms() {
 					return form.print(cmd.OutOrStdout(), reloaded)
 				}
-				for _, text := range reloaded.Warnings {
-					fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
-				}
+				warnOfAll(cmd, reloaded.Warnings)
 				_, err := io.WriteString(cmd.OutOrStdout(), reloadedText(&reloaded))
 				return err
 			})

@@ -262,17 +262,14 @@ func (s *proxyStatus) printCertificates(out io.Writer, now time.Time) error {
 	}
 	var cells [][]string
 	for _, c := range s.Stats.TLS.Certificates {
-		file, expires, left := c.File, "", c.State
+		file, left := c.File, c.State
 		if c.Listener != "" {
 			file += " (" + c.Listener + ")"
-		}
-		if !c.NotAfter.IsZero() {
-			expires = c.NotAfter.UTC().Format(time.RFC3339)
 		}
 		if c.State == api.CertificateValid || c.State == api.CertificateExpiring {
 			left = figures.Seconds(c.NotAfter.Sub(now).Seconds())
 		}
-		cells = append(cells, []string{file, strings.Join(c.Names, ", "), expires, left})
+		cells = append(cells, []string{file, strings.Join(c.Names, ", "), clock(c.NotAfter), left})
 	}
 	fmt.Fprintln(out)
 	return table(out, []string{"CERTIFICATE", "NAMES", "EXPIRES", "LEFT"}, cells)

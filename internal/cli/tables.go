@@ -81,14 +81,7 @@ func colourOf(head, cell string) string {
 }
 
 // listing makes a command list entities of the configuration. runs says that it shows what running proxies say about them.
-func listing(cmd *cobra.Command, runs bool, list func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error)) {
-	listingWith(cmd, runs, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
-		return list(content, t.running(cmd.Context(), messages))
-	})
-}
-
-// listingWith is listing for a command that asks the proxy itself.
-func listingWith(cmd *cobra.Command, runs bool, list func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error)) {
+func listing(cmd *cobra.Command, runs bool, list func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error)) {
 	var from targetFlags
 	var form listFlags
 	cmd.Args = noArguments

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -126,14 +127,14 @@ func (f *targetFlags) use(cmd *cobra.Command, making bool, do func(t *target) er
 
 // explained adds to the error of a proxy that does not answer what an operator can do about it; elsewhere says what to use instead.
 func explained(err error, elsewhere string) error {
-	unreachable := (*client.UnreachableError)(nil)
+	unreachable, ok := errors.AsType[*client.UnreachableError](err)
 	switch {
-	case !errors.As(err, &unreachable):
+	case !ok:
 		return err
 	case errors.Is(err, fs.ErrPermission):
 		socket := strings.TrimPrefix(strings.TrimPrefix(unreachable.Address, "unix:"), "//")
 		return fmt.Errorf("%w (%s)", err, permitted(socket))
-	case isUntrusted(err):
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return fmt.Errorf("%w (use --admin-ca FILE if your own authority has signed its certificate)", err)
 	}
 	return fmt.Errorf("%w (is it running? %s)", err, elsewhere)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -19,7 +18,7 @@ import (
 )
 
 func newTenantCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return parent(&cobra.Command{
 		Use:   "tenant",
 		Short: "List and change tenants: who shares the services",
 		Long: `A tenant is one of those who share the proxy: a customer, a department, an application. A client's API key, token or
@@ -29,83 +28,44 @@ may have guaranteed places and limits. Tenants that are not configured have the 
 		Example: `  wsbouncer tenant add acme --share 2 --guaranteed stt=4
   wsbouncer tenant set acme --session-limit 20 --why "new contract"
   wsbouncer tenant ls`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		newTenantListCommand(),
 		newShowCommand(config.KindTenant, "  wsbouncer tenant show acme"),
-		newTenantAddCommand(),
+		newAddCommand(config.KindTenant, `Add a tenant. NAME is what keys, tokens and certificates call it; 'default' gives the share and the limits of tenants
+that are not configured.`, `  wsbouncer tenant add acme --share 2 --guaranteed stt=4
+  wsbouncer tenant add default --share 0.5 --session-limit 10`),
 		newSetCommand(config.KindTenant, `  wsbouncer tenant set acme --share 3
   wsbouncer tenant set acme --guaranteed stt= --dry-run   # none in this service`),
 		newRemoveCommand(config.KindTenant, `Remove tenants. Their clients are served with the share and the limits of the tenant 'default' from
 now on; running sessions go on.`, "  wsbouncer tenant rm acme --dry-run", ""),
 	)
-	return cmd
-}
-
-func newTenantAddCommand() *cobra.Command {
-	var write writeFlags
-	var fields *fieldFlags
-	cmd := &cobra.Command{
-		Use:   "add NAME",
-		Short: "Add a tenant",
-		Long: `Add a tenant. NAME is what keys, tokens and certificates call it; 'default' gives the share and the limits of tenants
-that are not configured.`,
-		Example: `  wsbouncer tenant add acme --share 2 --guaranteed stt=4
-  wsbouncer tenant add default --share 0.5 --session-limit 10`,
-		Args:              names(config.KindTenant, false),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fields.check(); err != nil {
-				return err
-			}
-			return write.run(cmd, true, adding(config.KindTenant, args[0], fields.values))
-		},
-	}
-	fields = addFieldFlags(cmd, config.KindTenant)
-	write.add(cmd)
-	return cmd
 }
 
 func newTenantListCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the tenants",
-		Long: `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
+	return newListCommand(config.KindTenant, `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
 the clients that wait, and those that it REFUSED: TIMED OUT (they waited for queue-timeout), FULL (the queue had
 no place), EVICTED (another tenant's client got their place in the full queue) and LIMITED (by the tenant's
 session-limit, session-rate or audio-quota), which the wide form has one by one. It adds the tenants that have sessions
-or waiting clients and are not configured, in parentheses: they have the share and the limits of the tenant 'default'.`,
-		Example: `  wsbouncer tenant ls
+or waiting clients and are not configured, in parentheses: they have the share and the limits of the tenant 'default'.`, `  wsbouncer tenant ls
   wsbouncer tenant ls --watch --output wide
-  wsbouncer tenant ls --database config.db --output json`,
-	}
-	listing(cmd, true, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
-		return tenantRows(content, now), tenantsForPrograms(content, now), nil
-	})
-	return cmd
+  wsbouncer tenant ls --database config.db --output json`, true, tenantRows)
 }
-
-// knowsTenants reports whether the statistics are those of a proxy that counts by tenant.
-func knowsTenants(now *api.Stats) bool { return knowsServices(now) }
 
 func tenantRows(content *config.Content, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "SHARE", "GUARANTEED", "LIMITS"}, names: content.Names(config.KindTenant)}
-	if knowsTenants(now) {
+	if hasServices(now) {
 		wide := []string{"SESSIONS SO FAR", "TIMED OUT", "FULL", "EVICTED", "LIMITED"}
 		r.heads, r.wide = append(append(r.heads, "SESSIONS", "WAITING", "REFUSED"), wide...), len(wide)
 	}
 	for _, name := range r.names {
 		t := content.Tenants[name]
 		row := []string{name, shareText(t.Share), guaranteedText(&t, now.Tenant(name)), limitsText(content.Shown(config.KindTenant, name))}
-		if knowsTenants(now) {
+		if hasServices(now) {
 			row = append(row, tenantNow(now.Tenant(name))...)
 		}
 		r.cells = append(r.cells, row)
 	}
-	if !knowsTenants(now) {
+	if !hasServices(now) {
 		return r
 	}
 	for i := range now.Tenants {
@@ -135,7 +95,7 @@ func guaranteedText(t *config.Tenant, now *api.Tenant) string {
 		}
 		all = append(all, text)
 	}
-	return orNothing(strings.Join(all, ","))
+	return strings.Join(all, ",")
 }
 
 // limitsText returns the limits that are set.
@@ -149,14 +109,7 @@ func limitsText(fields config.Values) string {
 			all = append(all, f.Name+"="+text)
 		}
 	}
-	return orNothing(strings.Join(all, " "))
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
+	return strings.Join(all, " ")
 }
 
 // tenantNow returns what a proxy says of a tenant, which is nil if it does not know it: then the columns of the wide form.
@@ -169,28 +122,6 @@ func tenantNow(t *api.Tenant) []string {
 		strconv.Itoa(t.Sessions), strconv.Itoa(t.Waiting), count(t.Totals.Refused()),
 		count(t.Totals.Sessions), count(t.Totals.TimedOut), count(t.Totals.Full), count(t.Totals.Evicted), count(t.Totals.Limited),
 	}
-}
-
-func tenantsForPrograms(content *config.Content, now *api.Stats) []json.RawMessage {
-	all := []json.RawMessage{}
-	for _, name := range content.Names(config.KindTenant) {
-		var more map[string]any
-		if t := now.Tenant(name); t != nil {
-			more = tenantForPrograms(t)
-		}
-		all = append(all, named(config.KindTenant, name, content.Shown(config.KindTenant, name), more))
-	}
-	if now == nil {
-		return all
-	}
-	for i := range now.Tenants {
-		if t := &now.Tenants[i]; t.Unconfigured {
-			more := tenantForPrograms(t)
-			more["unconfigured"] = true
-			all = append(all, named(config.KindTenant, t.Name, nil, more))
-		}
-	}
-	return all
 }
 
 // isUnconfigured reports whether a proxy serves clients of a tenant that the configuration does not have. now may be nil.
@@ -210,8 +141,8 @@ func showUse(out io.Writer, t *api.Tenant) error {
 		rows = append(rows, []string{head, now[i]})
 	}
 	u := &t.Used
-	rows = append(rows, []string{"audio in", orNothing(audioText(u.AudioInSeconds, u.AudioInEstimatedSeconds, u.AudioInUnknownBytes))},
-		[]string{"audio out", orNothing(audioText(u.AudioOutSeconds, u.AudioOutEstimatedSeconds, u.AudioOutUnknownBytes))})
+	rows = append(rows, []string{"audio in", audioText(u.AudioInSeconds, u.AudioInEstimatedSeconds, u.AudioInUnknownBytes)},
+		[]string{"audio out", audioText(u.AudioOutSeconds, u.AudioOutEstimatedSeconds, u.AudioOutUnknownBytes)})
 	if q := t.AudioQuota; q != nil {
 		rows = append(rows, []string{"audio left", fmt.Sprintf("%s of %s, renews at %s", figures.Seconds(q.LeftSeconds), q.Quota, q.Renews.Format(time.RFC3339))})
 	}

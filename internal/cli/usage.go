@@ -105,13 +105,9 @@ func showUsage(out io.Writer, report *api.UsageReport, by []string) error {
 	var cells [][]string
 	for i := range report.Rows {
 		r := &report.Rows[i]
-		var row []string
-		for _, name := range usageNames(r, by) {
-			row = append(row, orNothing(name))
-		}
 		cells = append(cells, append(
-			row, strconv.FormatUint(r.Sessions, 10), orNothing(audioText(r.AudioInSeconds, r.AudioInEstimatedSeconds, r.AudioInUnknownBytes)),
-			orNothing(audioText(r.AudioOutSeconds, r.AudioOutEstimatedSeconds, r.AudioOutUnknownBytes)), strconv.FormatUint(r.Results, 10),
+			usageNames(r, by), strconv.FormatUint(r.Sessions, 10), audioText(r.AudioInSeconds, r.AudioInEstimatedSeconds, r.AudioInUnknownBytes),
+			audioText(r.AudioOutSeconds, r.AudioOutEstimatedSeconds, r.AudioOutUnknownBytes), strconv.FormatUint(r.Results, 10),
 		))
 	}
 	if err := table(out, append(heads, "SESSIONS", "AUDIO IN", "AUDIO OUT", "RESULTS"), cells); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -48,10 +49,8 @@ func (w *waiter) run(ctx context.Context) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	ticker := time.NewTicker(w.every)
-	defer ticker.Stop()
 	left := "no answer yet"
-	for {
+	for more := true; more; more = tasks.Sleep(ctx, w.every) {
 		now, same, err := w.left(ctx)
 		switch {
 		case err == nil && now == "":
@@ -67,15 +66,11 @@ func (w *waiter) run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			w.say(left, same)
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("not done after %v: %s%s", w.timeout, left, staysInForce)
-			}
-			return fmt.Errorf("interrupted: %s%s", left, staysInForce)
-		}
 	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("not done after %v: %s%s", w.timeout, left, staysInForce)
+	}
+	return fmt.Errorf("interrupted: %s%s", left, staysInForce)
 }
 
 // inForceTimeout is how long a proxy may take to put a change in force before its backends are emptied.
@@ -136,9 +131,6 @@ func (w *waiter) left(ctx context.Context) (text, same string, err error) {
 	var now api.Stats
 	if err := w.proxy.Get(ctx, api.StatsPath, nil, &now); err != nil {
 		return "", "", err
-	}
-	if len(now.Backends) > 0 && !knowsBackends(&now) {
-		return "", "", errors.New("this proxy is an older version: its statistics do not name the backends, so --wait cannot tell what is left")
 	}
 	var words []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(w.names))) {

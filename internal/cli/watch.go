@@ -35,13 +35,12 @@ func (w *watcher) run(ctx context.Context) error {
 	for first := true; ; first = false {
 		var screen, messages bytes.Buffer
 		err := w.draw(painted{&screen, w.colours}, &messages)
-		unreachable := new(client.UnreachableError)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
 			w.last, w.at = screen.Bytes(), time.Now()
-		case first || !errors.As(err, &unreachable):
+		case first || !errors.As(err, new(*client.UnreachableError)):
 			return err
 		default:
 			fmt.Fprintf(&messages, "%v; this is from %s.\n", err, w.at.Format(time.TimeOnly))

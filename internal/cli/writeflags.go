@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,16 +172,7 @@ func (f *writeFlags) change(p plan, now *config.Content, version string) (config
 	if err != nil {
 		return change, err
 	}
-	change.Who, change.Expect = f.who, version
-	if change.Who == "" {
-		change.Who = whoami()
-	}
-	if f.why != "" {
-		change.Why = f.why
-	}
-	if f.expect != "" {
-		change.Expect = f.expect
-	}
+	change.Who, change.Why, change.Expect = cmp.Or(f.who, whoami()), cmp.Or(f.why, change.Why), cmp.Or(f.expect, version)
 	return change, invalidError(change.Check())
 }
 
@@ -261,8 +253,8 @@ func whoami() string {
 
 // listed prints several problems as a list; a single problem stays as it is.
 func listed(what string, err error) error {
-	var problems config.Problems
-	if !errors.As(err, &problems) || len(problems) < 2 {
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok || len(problems) < 2 {
 		return err
 	}
 	return list{what, problems}
@@ -284,8 +276,8 @@ func (l list) Unwrap() error { return l.Problems }
 
 // conflicting says who changed the configuration first, and what to do.
 func conflicting(err error) error {
-	var conflict *config.ConflictError
-	if !errors.As(err, &conflict) {
+	conflict, ok := errors.AsType[*config.ConflictError](err)
+	if !ok {
 		return err
 	}
 	var b strings.Builder

@@ -58,7 +58,7 @@ func (s *Services) Recycle(name string) (connections int, err error) {
 // HasBackend returns an error unless there is a backend of that name. One that was removed counts while it has connections.
 func (s *Services) HasBackend(name string) error {
 	_, err := s.backends(name)
-	if failure := (*admin.Error)(nil); errors.As(err, &failure) && failure.Kind == api.KindUnknown {
+	if failure, ok := errors.AsType[*admin.Error](err); ok && failure.Kind == api.KindUnknown {
 		return err
 	}
 	return nil

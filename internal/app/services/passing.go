@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/textproto"
@@ -14,13 +15,10 @@ import (
 
 // passes returns which parts of its clients' handshakes the service passes to its backends.
 func (v *servicePlan) passes(pass profile.PassRules) *profile.HandshakePolicy {
-	passing := &profile.HandshakePolicy{Profile: v.profile, Pass: pass, BackendHeaders: ownHeaders(v.declared), Subprotocol: v.Subprotocol}
+	passing := &profile.HandshakePolicy{Profile: v.profile, Pass: pass, BackendHeaders: ownHeaders(v.declared), Subprotocol: cmp.Or(v.Subprotocol, v.profile.Subprotocol)}
 	// What clients authenticate with is not passed either.
 	withheld := sourcesOf(&v.Service).Except(v.Pass)
 	passing.BackendHeaders = append(passing.BackendHeaders, withheld.Headers()...)
-	if passing.Subprotocol == "" {
-		passing.Subprotocol = v.profile.Subprotocol
-	}
 	passing.SetHeaders, passing.SetQuery = v.setHeaders, v.setQuery
 	keyless := v.profile.Predial == profile.PredialWithKey && !slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return b.ahead })
 	passing.AlwaysPrivate = passing.Any() && len(v.declared) > 0 && (keyless || v.profile.Reuse == profile.OneShot && !v.dialsAhead())
