@@ -119,8 +119,13 @@ func (p *Proxy) refuse(c config.Change) error {
 		services = c.Content.Services
 	}
 	for _, m := range c.Mutations {
-		if m.Kind == config.KindService {
-			services[m.Name] = config.Service{Path: m.Values["path"]}
+		if m.Kind != config.KindService {
+			continue
+		}
+		if path, set := m.Values["path"]; set {
+			services[m.Name] = config.Service{Path: path}
+		} else if m.Verb == config.Remove {
+			delete(services, m.Name)
 		}
 	}
 	return CheckHealthPath(p.settings.HealthPath, services)

@@ -161,6 +161,8 @@ type Policy struct {
 	Sources Sources
 	// Withheld are the sources that are not passed on to backends.
 	Withheld Sources
+	// Timeout is how long a client may wait for the methods, if that is longer than a handshake may take.
+	Timeout time.Duration
 	// EndUnauthorized ends sessions whose client may not stay: see [Chain.Revoked] and [Asker].
 	EndUnauthorized bool
 }

@@ -44,6 +44,13 @@ func (b *Bucket) Take(now Instant, r Rate) (wait time.Duration) {
 	}
 }
 
+// PutBack gives back a token that was taken just now.
+func (b *Bucket) PutBack(r Rate) {
+	if !r.Unlimited() {
+		b.full.Add(-int64(r.cost(1))) // at most full: Take and Spend begin with now
+	}
+}
+
 // Spend takes n tokens, more than there are if need be. It returns the time until the bucket has recovered from that; 0 if it is not
 // overdrawn. The next to spend waits that much longer: all who wait for the bucket take turns.
 func (b *Bucket) Spend(now Instant, r Rate, n uint64) (wait time.Duration) {

@@ -127,15 +127,17 @@ func (r *Registry) arrive(now Instant, v *Visitor, h *Hold, check bool) *Refusal
 }
 
 // Admit does the same in all other scopes, after the client was authenticated: of its key and tenant, its service and the process. What
-// all share comes last, so that neither strangers nor a client over its own limits can use it up.
+// all share comes last, so that neither strangers nor a client over its own limits can use it up. A client that is refused does not count
+// as a new session in any of these scopes.
 func (r *Registry) Admit(now Instant, v *Visitor, h *Hold) *Refusal {
-	if refusal := r.admit(now, v, h, true); refusal != nil {
-		return refusal
+	arrived := len(h.scopes)
+	refusal := r.admit(now, v, h, true)
+	if refusal != nil {
+		for _, s := range h.scopes[arrived:] {
+			s.begins.PutBack(s.limits.Load().SessionRate)
+		}
 	}
-	if left := r.AudioLeft(h); left != nil && left.Audio == 0 {
-		return &Refusal{Scope: left.Cause.Scope, Limit: AudioQuota, Renews: left.Renews}
-	}
-	return nil
+	return refusal
 }
 
 func (r *Registry) admit(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
@@ -152,6 +154,11 @@ func (r *Registry) admit(now Instant, v *Visitor, h *Hold, check bool) *Refusal 
 	if v.Tenant != "" && !h.has(Tenant) {
 		if refusal := h.take(r.tenants.enter(now, v.Tenant, nil, check)); refusal != nil {
 			return refusal
+		}
+	}
+	if check {
+		if left := r.AudioLeft(h); left != nil && left.Audio == 0 {
+			return &Refusal{Scope: left.Cause.Scope, Limit: AudioQuota, Renews: left.Renews}
 		}
 	}
 	if v.Service != nil {

@@ -238,6 +238,36 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A client that is refused uses up no new sessions, neither of others nor of its own tenant.
+func TestRefusedClientsUseUpNothing(t *testing.T) {
+	one := Limits{SessionRate: Rate{1, time.Minute}}
+	for name, c := range map[string]struct{ greedy, process Limits }{
+		"audio quota": {Limits{SessionRate: one.SessionRate, AudioQuota: Quota{Audio: time.Hour}}, Limits{}},
+		"process":     {one, Limits{Sessions: 1}},
+	} {
+		r, s := NewRegistry(), NewService("stt")
+		r.SetService(0, s, one, Limits{})
+		r.SetTenants(0, map[string]Limits{"greedy": c.greedy, "acme": one}, nil)
+		r.SetAudioUsed(func(Kind, string, Quota) (time.Duration, time.Time) { return time.Hour, time.Unix(1e9, 0) })
+		r.SetProcess(0, c.process)
+		r.process.sessions.Store(1)
+		for range 3 {
+			h := new(Hold)
+			if refusal := r.Admit(1, &Visitor{Service: s, Tenant: "greedy"}, h); refusal == nil || refusal.Limit == SessionRate {
+				t.Errorf("%s: %+v", name, refusal)
+			}
+			h.Release()
+		}
+		r.SetProcess(1, Limits{})
+		r.SetTenants(1, map[string]Limits{"greedy": one, "acme": one}, nil)
+		for _, v := range []Visitor{{Service: s, Tenant: "acme"}, {Tenant: "greedy"}} {
+			if refusal := r.Admit(1, &v, new(Hold)); refusal != nil {
+				t.Errorf("%s: the first session of %s is refused by the %v of the %v", name, v.Tenant, refusal.Limit, refusal.Scope.Kind())
+			}
+		}
+	}
+}
+
 func TestStrictest(t *testing.T) {
 	var h Hold
 	tenant, key := NewScope(Tenant, "acme"), NewScope(Key, "k")

@@ -68,6 +68,9 @@ func (s *Services) newPolicy(v *service, c *config.Service) *auth.Policy {
 	policy := &auth.Policy{Sources: sources, Withheld: sources.Except(c.Pass), EndUnauthorized: c.EndUnauthorized}
 	for _, name := range c.AuthMethods() {
 		policy.Methods = append(policy.Methods, s.newMethod(name, v, c))
+		if name == identity.MethodExternal {
+			policy.Timeout = 2 * c.AuthTimeout // to wait for its turn, and then for the server, whose time-out comes first
+		}
 	}
 	return policy
 }

@@ -124,6 +124,9 @@ func TestExternalCheck(t *testing.T) {
 		}
 		return status
 	}
+	if s := r.services.services["stt"]; s.auth.Timeout <= s.checker.Options().Timeout {
+		t.Errorf("clients wait for %v", s.auth.Timeout)
+	}
 	for token, want := range map[string]int{"good": 101, "often": 429, "broken": 503, "bad": 403} {
 		if got := status(token); got != want {
 			t.Errorf("%s: %d, want %d", token, got, want)

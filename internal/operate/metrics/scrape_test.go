@@ -231,12 +231,13 @@ func TestTenantsOnlyGrow(t *testing.T) {
 		what      string
 		now, want map[string]uint64 // sessions
 	}{
-		{"at first", map[string]uint64{"zeta": 1, "other": 100}, map[string]uint64{"zeta": 1, "other": 100}},
-		{"acme is added, and three sessions of the others began", map[string]uint64{"acme": 72, "zeta": 1, "other": 31}, map[string]uint64{"acme": 72, "zeta": 1, "other": 103}},
-		{"all go on", map[string]uint64{"acme": 75, "zeta": 2, "other": 33}, map[string]uint64{"acme": 75, "zeta": 2, "other": 105}},
-		{"acme is removed, and one session of it began", map[string]uint64{"zeta": 3, "other": 109}, map[string]uint64{"zeta": 3, "other": 106}},
-		{"a service is removed", map[string]uint64{"zeta": 1, "other": 5}, map[string]uint64{"zeta": 3, "other": 106}},
-		{"all go on again", map[string]uint64{"zeta": 3, "other": 6}, map[string]uint64{"zeta": 5, "other": 107}},
+		{"at first", map[string]uint64{"other": 100}, map[string]uint64{"other": 100}},
+		{"zeta is added, had no session before, and five began", map[string]uint64{"zeta": 5, "other": 100}, map[string]uint64{"zeta": 5, "other": 100}},
+		{"acme is added, and three sessions of the others began", map[string]uint64{"acme": 72, "zeta": 5, "other": 31}, map[string]uint64{"acme": 72, "zeta": 5, "other": 100}},
+		{"all go on", map[string]uint64{"acme": 75, "zeta": 6, "other": 33}, map[string]uint64{"acme": 75, "zeta": 6, "other": 102}},
+		{"acme is removed, and one session of it began", map[string]uint64{"zeta": 7, "other": 109}, map[string]uint64{"zeta": 7, "other": 103}},
+		{"a service is removed", map[string]uint64{"zeta": 1, "other": 5}, map[string]uint64{"zeta": 7, "other": 103}},
+		{"all go on again", map[string]uint64{"zeta": 3, "other": 6}, map[string]uint64{"zeta": 9, "other": 104}},
 	} {
 		s.Tenants = nil
 		for name, n := range c.now {

@@ -123,7 +123,9 @@ func ofTenants() []family {
 }
 
 // growing has a counter of tenants never fall: not that of the others when one of them gets its own series, and none when a service is removed with what it
-// has counted. Nor do the others get what a tenant that loses its series had counted before. Reads must not overlap.
+// has counted. Nor do the others get what a tenant that loses its series had counted before. When a tenant gets its own series, it is not known
+// how much of that was in theirs: they are taken not to have grown unless their sum has, and may lack what they have counted since the last read. Reads must
+// not overlap.
 func growing(f family) family {
 	read := f.read
 	type count struct {
@@ -135,29 +137,21 @@ func growing(f family) family {
 		var all []count
 		known := make(map[string]bool)
 		key := func(labels []string) string { return strings.Join(labels, "\xff") }
-		moved := make(map[string]float64) // to the others, by the key of their series
-		others := func(labels []string) string { return key(append([]string{otherTenant}, labels[1:]...)) }
 		read(s, func(value float64, labels ...string) {
 			all = append(all, count{labels, value, value})
 			known[key(labels)] = true
-			if _, ok := last[key(labels)]; !ok {
-				moved[others(labels)] -= value
-			}
 		})
-		for key, c := range last {
-			if !known[key] {
-				moved[others(c.labels)] += c.raw
+		moved := make(map[string]float64) // to the others, by the key of their series
+		for k, c := range last {
+			if !known[k] {
+				moved[key(append([]string{otherTenant}, c.labels[1:]...))] += c.raw
 			}
 		}
 		now := make(map[string]count, len(all))
 		for _, c := range all {
 			key := key(c.labels)
 			if before, ok := last[key]; ok {
-				grown := c.raw - before.raw
-				if c.labels[0] == otherTenant {
-					grown -= moved[key]
-				}
-				c.shown = before.shown + max(0, grown)
+				c.shown = before.shown + max(0, c.raw-before.raw-moved[key])
 			}
 			now[key] = c
 			put(c.shown, c.labels...)

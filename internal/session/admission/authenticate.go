@@ -24,8 +24,17 @@ const (
 	crowded      = "too many clients wait for authentication: try again later"
 )
 
+// authTimeout returns how long authentication may take: as long as a handshake, or longer if the service's methods need that.
+func (g *Gate) authTimeout(service *route.Service) time.Duration {
+	timeout := g.limits.Load().HandshakeTimeout
+	if policy := service.Auth; policy != nil {
+		timeout = max(timeout, policy.Timeout)
+	}
+	return timeout
+}
+
 // authenticate finds out who the client is, and notes it in arrival. It runs in the goroutine of the client's handshake, and waits for a
-// method at most as long as a handshake may take. The error is a [handshake.Refusal].
+// method at most for authTimeout. The error is a [handshake.Refusal].
 func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arrival *arrival) error {
 	policy := service.Auth
 	if policy == nil {
@@ -45,7 +54,7 @@ func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arri
 	if arrival.via != nil { // a proxy that drains still serves its sessions
 		until = g.closing
 	}
-	ctx, cancel := context.WithTimeout(until, g.limits.Load().HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(until, g.authTimeout(service))
 	defer cancel()
 	attempt := auth.Attempt{
 		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,

@@ -63,7 +63,7 @@ func (g *Gate) elsewhere(service *route.Service, nc net.Conn, req *handshake.Req
 	defer cancel()
 	url, to, err := g.options.Elsewhere(ctx, process, &Forwarded{Address: arrival.Address, Peer: arrival.Peer, Certificate: arrival.certificate})
 	if err == nil && url == "" {
-		err = g.forward(nc, to, req, arrival, asked)
+		err = g.forward(service, nc, to, req, arrival, asked)
 	}
 	if err != nil || url == "" {
 		if err != nil {
@@ -84,12 +84,12 @@ func (g *Gate) elsewhere(service *route.Service, nc net.Conn, req *handshake.Req
 
 // forward sends the client's request to the proxy at the other end of a connection, which it owns, and then copies bytes both ways until the
 // client's connection ends. If that proxy does not answer, it returns an error, and leaves the client as it was.
-func (g *Gate) forward(nc, to net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
+func (g *Gate) forward(service *route.Service, nc, to net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
 	defer to.Close()
 	header := req.Header.Clone()
 	asked.Restore(header)
 	buf := make([]byte, forwardBuffer)
-	_ = to.SetDeadline(time.Now().Add(g.limits.Load().HandshakeTimeout))
+	_ = to.SetDeadline(time.Now().Add(g.authTimeout(service))) // it authenticates the client
 	if _, err := to.Write(req.AppendTo(nil, header)); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ type Gate struct {
 	origin   atomic.Pointer[origin.Policy] // nil to believe no one
 	routes   atomic.Pointer[route.Routes]
 	lastID   atomic.Uint64      // of a client whose request is routed
-	refused  [600]atomic.Uint64 // by HTTP status
+	refused  [600]atomic.Uint64 // by HTTP status, which is below 600: see [handshake.StatusError.Refusal]
 	auth     auth.Counters
 	refusals refusals
 	tls      tlsHandshakes

@@ -144,6 +144,31 @@ func (m hangingMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*iden
 	}
 }
 
+// deadlineMethod is a method that notes how long it may wait.
+type deadlineMethod chan time.Duration
+
+func (deadlineMethod) Name() string { return identity.MethodExternal }
+
+func (m deadlineMethod) Authenticate(ctx context.Context, _ *auth.Attempt) (*identity.Identity, error) {
+	deadline, _ := ctx.Deadline()
+	m <- time.Until(deadline)
+	return nil, &auth.Denied{Err: errors.New("no")}
+}
+
+// A method that may need more time than a handshake has it.
+func TestLongAuthentication(t *testing.T) {
+	t.Parallel()
+	method := make(deadlineMethod, 1)
+	policy := policyOf(t, "header", method)
+	policy.Timeout = 3 * wstest.Timeout
+	r := newRig(t, setup{Cap: 1, Service: func(s *route.Service) { s.Auth = policy }})
+	p, _ := r.Request(wstest.UpgradeRequest("/v1/test"))
+	defer p.Close()
+	if got := <-method; got < 2*wstest.Timeout {
+		t.Errorf("it may wait for %v", got)
+	}
+}
+
 // Clients of a service whose authentication hangs keep out no clients of other services. When many wait, further ones hear so at once.
 func TestSlowAuthentication(t *testing.T) {
 	t.Parallel()

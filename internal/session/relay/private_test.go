@@ -61,6 +61,20 @@ func TestBadKeyHarmsNoOther(t *testing.T) {
 	}
 }
 
+// A status that HTTP does not have reaches the client as 502, with the rest of the server's answer.
+func TestUnknownStatusOfServer(t *testing.T) {
+	unknown := func(*handshake.Request) *handshake.Refusal {
+		return &handshake.Refusal{Status: 999, Header: http.Header{"Dg-Error": {"bad key"}}, Body: []byte("request denied")}
+	}
+	r := newRig(t, setup{Cap: 4, Queue: 8, Script: &wstest.Server{Answer: wstest.AcceptUnless(unknown)}, Backend: withYAML(t, withKeys)})
+	p, response := r.Request(wstest.UpgradeRequest("/v1/test", "Authorization: Token mine"))
+	defer p.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusBadGateway || string(body) != "request denied" || response.Header.Get("Dg-Error") != "bad key" {
+		t.Errorf("%s, %v, %q, %v", response.Status, response.Header, body, err)
+	}
+}
+
 // A circuit that was open closes when the server answers again, even if it refuses the trial because that bears no key.
 func TestTrialWithoutKeyClosesCircuit(t *testing.T) {
 	down := make(chan struct{})

@@ -122,17 +122,27 @@ func (m *Manager) Start(at net.Addr) error {
 	}
 	m.config.Issuers = []certmagic.Issuer{m.issuer(host, port)}
 	for _, c := range m.Certificates() {
-		if c.Leaf == nil { // the cache renews others
-			m.tasks.Go(func() { m.obtain(c.Name) })
+		if c.Leaf == nil {
+			m.tasks.Go(func() { m.obtain(c.Name, m.config.ObtainCertAsync) })
+		} else if m.due(c.Name) { // the cache, which renews others, first looks after ten minutes
+			m.tasks.Go(func() {
+				m.obtain(c.Name, func(ctx context.Context, name string) error { return m.config.RenewCertAsync(ctx, name, false) })
+			})
 		}
 	}
 	return nil
 }
 
-// obtain gets a certificate for a name. certmagic repeats what fails at the authority, and gives up for anything else, such as a full disk.
-func (m *Manager) obtain(name string) {
+// due reports whether all certificates of a name expire soon, or have expired.
+func (m *Manager) due(name string) bool {
+	return !slices.ContainsFunc(m.cache.AllMatchingCertificates(name), func(c certmagic.Certificate) bool { return !c.NeedsRenewal(m.config) })
+}
+
+// obtain gets a certificate for a name, by a function of certmagic that repeats what fails at the authority, and gives up for anything else, such as a
+// full disk.
+func (m *Manager) obtain(name string, get func(context.Context, string) error) {
 	for {
-		err := m.config.ObtainCertAsync(m.ctx, name)
+		err := get(m.ctx, name)
 		if err == nil {
 			if _, err = m.config.CacheManagedCertificate(m.ctx, name); err == nil {
 				m.mu.Lock()

@@ -1,10 +1,16 @@
 package acme
 
 import (
+	"crypto"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"io"
 	"io/fs"
 	"log/slog"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -224,6 +230,54 @@ func TestBadFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	repaired(start(), "the certificate in "+folder+" cannot be used", func() error { return os.Remove(kept[0]) })
+}
+
+// A certificate that has expired while no proxy ran is replaced when one starts.
+func TestExpired(t *testing.T) {
+	const name = "stt.example.com"
+	f := listen(t)
+	a := acmetest.Start(t, f.port())
+	a.DNS.Set(name+".", "127.0.0.1")
+	folder := filepath.Join(t.TempDir(), "acme")
+	m := f.start(t, a, folder, io.Discard, name)
+	wstest.Eventually(t, "a certificate", func() bool { return m.Certificates()[0].Leaf != nil })
+	m.Close()
+	<-f.manager
+	expire(t, folder, name)
+
+	again := f.start(t, a, folder, io.Discard, name)
+	defer again.Close()
+	wstest.Eventually(t, "another certificate", func() bool {
+		issuer, err := f.certificate(name)
+		return err == nil && strings.HasPrefix(issuer, "Pebble")
+	})
+	if c := again.Certificates()[0]; time.Until(c.Leaf.NotAfter) <= 0 || c.Failure != "" {
+		t.Errorf("%v, %q", c.Leaf.NotAfter, c.Failure)
+	}
+}
+
+// expire replaces the kept certificate of a name by one that has expired.
+func expire(t *testing.T, folder, name string) {
+	t.Helper()
+	kept, err := filepath.Glob(filepath.Join(folder, "certificates", "*", name, name+".crt"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("%q, %v", kept, err)
+	}
+	pair, err := tls.LoadX509KeyPair(kept[0], strings.TrimSuffix(kept[0], ".crt")+".key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "expired"}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(-24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, leaf, pair.PrivateKey.(crypto.Signer).Public(), pair.PrivateKey)
+	if err == nil {
+		err = os.WriteFile(kept[0], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Names that no authority gives a certificate for are refused before it is asked.

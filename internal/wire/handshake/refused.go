@@ -43,9 +43,13 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Refusal returns the same answer for the client.
+// Refusal returns the same answer for the client, with 502 for a status that is none (RFC 9110, section 15).
 func (e *StatusError) Refusal() *Refusal {
-	return &Refusal{Status: e.Status, Reason: e.Error(), Header: e.Header, Body: e.Body}
+	status := e.Status
+	if status > 599 {
+		status = http.StatusBadGateway
+	}
+	return &Refusal{Status: status, Reason: e.Error(), Header: e.Header, Body: e.Body}
 }
 
 // newStatusError returns the error for a server's answer. early is what has arrived of its body together with the head. It
