@@ -161,7 +161,7 @@ func (l *Ledger) present(hour string) *count {
 			switch {
 			case l.o.Folder == "" && l.o.Store == nil:
 				l.note(&l.dropped, errMemoryOnly, "the oldest usage is dropped", "")
-			case l.past[0].unwritten:
+			case l.past[0].unwritten():
 				l.o.Log.Warn("usage is lost: it can neither be written nor booked", "hour", l.past[0].hour)
 			}
 			l.past = l.past[1:]
@@ -223,14 +223,14 @@ func (l *Ledger) Close() {
 func (l *Ledger) write() {
 	type changed struct {
 		*count
-		rows []Row
+		rows    []Row
+		changes int // that the rows have
 	}
 	var all []changed
 	l.mu.Lock()
 	for _, c := range l.counts() {
-		if c.unwritten && l.o.Folder != "" {
-			all = append(all, changed{c, c.all()})
-			c.unwritten = false
+		if c.unwritten() && l.o.Folder != "" {
+			all = append(all, changed{c, c.all(), c.changes})
 		}
 	}
 	l.mu.Unlock()
@@ -238,10 +238,11 @@ func (l *Ledger) write() {
 	for _, c := range all {
 		if err := l.files.save(c.process, c.hour, c.rows); err != nil {
 			failed = err
-			l.mu.Lock()
-			c.unwritten = true
-			l.mu.Unlock()
+			continue
 		}
+		l.mu.Lock()
+		c.count.written = c.changes
+		l.mu.Unlock()
 	}
 	if failed == nil && len(all) == 0 {
 		return
@@ -366,7 +367,7 @@ func (l *Ledger) dropPast() {
 	defer l.mu.Unlock()
 	kept := l.past[:0]
 	for _, c := range l.past {
-		if l.o.Store != nil && len(c.unbooked) > 0 || l.o.Store == nil && (c.unwritten || l.o.Folder == "") {
+		if l.o.Store != nil && len(c.unbooked) > 0 || l.o.Store == nil && (c.unwritten() || l.o.Folder == "") {
 			kept = append(kept, c)
 		}
 	}

@@ -246,6 +246,32 @@ func TestProblem(t *testing.T) {
 	}
 }
 
+// While the disk is full, memory keeps past hours without a database, also if the goroutine that books drops what is written during a write that fails.
+func TestFullDiskKeepsPastHours(t *testing.T) {
+	w := &world{t: t, now: start, full: true}
+	l := w.ledger(t.TempDir(), nil)
+	write := l.files.write
+	l.files.write = func(path string, data []byte) error {
+		l.book(t.Context())
+		return write(path, data)
+	}
+	l.Add(Scope{Service: "stt"}, audio(1))
+	l.count()
+	w.now = w.now.Add(time.Hour)
+	l.Add(Scope{Service: "stt"}, audio(2))
+	l.count()
+	l.write()
+	if got := total(t, l); got.Sessions != 2 {
+		t.Errorf("the disk is full: %+v", got)
+	}
+	w.full = false
+	l.write()
+	l.book(t.Context())
+	if got := total(t, l); got.Sessions != 2 || len(l.past) > 0 {
+		t.Errorf("the disk has space again: %+v, %d past hours in memory", got, len(l.past))
+	}
+}
+
 // Names that are too many share a row.
 func TestScopesAreBounded(t *testing.T) {
 	w := &world{t: t, now: start}

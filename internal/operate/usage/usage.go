@@ -62,9 +62,13 @@ const (
 type count struct {
 	process, hour string // static
 	rows          map[Scope]*meter.Used
-	unwritten     bool
+	changes       int // how often something was added
+	written       int // how many of the changes are in the file
 	unbooked      map[Scope]struct{}
 }
+
+// unwritten reports whether something is not in the file yet, also while it is being written.
+func (c *count) unwritten() bool { return c.written < c.changes }
 
 // add counts what was used.
 func (c *count) add(s Scope, used meter.Used) {
@@ -80,7 +84,7 @@ func (c *count) add(s Scope, used meter.Used) {
 		}
 	}
 	row.Add(used)
-	c.unwritten = true
+	c.changes++
 	c.unbooked[s] = struct{}{}
 }
 
