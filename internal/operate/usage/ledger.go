@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -289,11 +290,8 @@ func (l *Ledger) book(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
-	rows := l.takeUnbooked()
-	err := l.bookAll(ctx, rows)
-	if err != nil {
-		l.putBack(rows)
-	} else if l.scanned != now {
+	err := l.bookMemory(ctx)
+	if err == nil && l.scanned != now {
 		if err = l.bookFiles(ctx); err == nil {
 			l.scanned = now
 		}
@@ -304,40 +302,52 @@ func (l *Ledger) book(ctx context.Context) {
 	l.note(&l.unbooked, err, "usage cannot be booked in the database: it is kept until it can", "usage is booked in the database again")
 }
 
-func (l *Ledger) bookAll(ctx context.Context, rows []Row) error {
-	for len(rows) > 0 {
-		n := min(perBooking, len(rows))
-		if err := l.o.Store.BookUsage(ctx, rows[:n]); err != nil {
+// bookMemory books the rows in memory that have changed since they were booked. Several goroutines may book the same rows: they count as unbooked until
+// the database has them, and booking them twice changes nothing.
+func (l *Ledger) bookMemory(ctx context.Context) error {
+	l.mu.Lock()
+	all := l.counts()
+	l.mu.Unlock()
+	for _, c := range all {
+		if err := l.bookAll(ctx, l.unbookedOf(c)); err != nil {
 			return err
 		}
-		rows = rows[n:]
 	}
 	return nil
 }
 
-// takeUnbooked returns the rows that have changed since they were booked.
-func (l *Ledger) takeUnbooked() (rows []Row) {
+// bookAll books the rows of one process and hour, in one order, so that no two transactions wait for each other.
+func (l *Ledger) bookAll(ctx context.Context, rows []Row) error {
+	slices.SortFunc(rows, func(a, b Row) int { return a.Scope.compare(b.Scope) })
+	for some := range slices.Chunk(rows, perBooking) {
+		if err := l.o.Store.BookUsage(ctx, some); err != nil {
+			return err
+		}
+		l.booked(some)
+	}
+	return nil
+}
+
+// unbookedOf returns the rows of a count that have changed since they were booked.
+func (l *Ledger) unbookedOf(c *count) []Row {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range l.counts() {
-		for s := range c.unbooked {
-			if used := c.rows[s]; used != nil {
-				rows = append(rows, Row{c.process, c.hour, s, *used})
-			}
-		}
-		clear(c.unbooked)
+	rows := make([]Row, 0, len(c.unbooked))
+	for s := range c.unbooked {
+		rows = append(rows, Row{c.process, c.hour, s, *c.rows[s]})
 	}
 	return rows
 }
 
-// putBack notes that rows were not booked.
-func (l *Ledger) putBack(rows []Row) {
+// booked notes that rows were booked. Those that have changed since stay unbooked.
+func (l *Ledger) booked(rows []Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.counts() {
-		for _, r := range rows {
-			if r.Process == c.process {
-				c.unbooked[r.Scope] = struct{}{}
+		for i := range rows {
+			r := &rows[i]
+			if used := c.rows[r.Scope]; r.Process == c.process && used != nil && *used == r.Used {
+				delete(c.unbooked, r.Scope)
 			}
 		}
 	}
@@ -380,9 +390,7 @@ func (l *Ledger) Report(ctx context.Context, from, to time.Time) ([]Row, error) 
 	l.collect()
 	first, end := HourOf(from), HourOf(to)
 	if l.o.Store != nil {
-		rows := l.takeUnbooked()
-		if err := l.bookAll(ctx, rows); err != nil {
-			l.putBack(rows)
+		if err := l.bookMemory(ctx); err != nil {
 			return nil, err
 		}
 		return l.o.Store.SumUsage(ctx, first, end, "")

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -62,6 +64,26 @@ func (d *database) SumUsage(_ context.Context, from, to, except string) ([]Row, 
 }
 
 func (d *database) ForgetUsage(context.Context, string) error { return nil }
+
+// busyDatabase takes some time for each transaction, and something else happens before its first one.
+type busyDatabase struct {
+	database
+	takes time.Duration
+	first func()
+}
+
+func (d *busyDatabase) BookUsage(ctx context.Context, rows []Row) error {
+	if first := d.first; first != nil {
+		d.first = nil
+		first()
+	}
+	select {
+	case <-time.After(d.takes):
+		return d.database.BookUsage(ctx, rows)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // world is proxies with their state directories.
 type world struct {
@@ -244,6 +266,60 @@ func TestProblem(t *testing.T) {
 	if got := total(t, l); got != audio(1) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// Rows stay in memory until they are booked, also if a report, whose attempt fails, has them when the ledger books.
+func TestReportKeepsWhatIsUnbooked(t *testing.T) {
+	w := &world{t: t, now: start}
+	store := &busyDatabase{database: database{away: true}}
+	l := w.ledger("", store)
+	l.scanned = HourOf(start.Add(time.Hour))
+	l.Add(Scope{Service: "stt"}, audio(1))
+	l.count()
+	l.book(t.Context())
+	w.now = w.now.Add(time.Hour)
+	l.Add(Scope{Service: "stt"}, audio(2))
+	store.first = func() { l.book(t.Context()) }
+	if _, err := l.Report(t.Context(), start, start.Add(2*time.Hour)); !errors.Is(err, errAway) {
+		t.Errorf("report: %v", err)
+	}
+	if err := l.Problem(); !errors.Is(err, errAway) {
+		t.Errorf("problem: %v", err)
+	}
+	store.away = false
+	store.first = func() { // what is used meanwhile is booked next
+		l.Add(Scope{Service: "stt"}, audio(4))
+		l.count()
+	}
+	l.book(t.Context())
+	if n := len(l.past); n > 0 || l.Problem() != nil {
+		t.Errorf("%d past hours in memory, problem: %v", n, l.Problem())
+	}
+	if got := total(t, l); got.Sessions != 3 || got.In.Micros != 7e6 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What takes longer than one attempt to book is booked by several.
+func TestBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, now: start}
+		store := &busyDatabase{takes: bookTimeout * 3 / 10}
+		l := w.ledger("", store)
+		for i := range 5 * perBooking {
+			l.Add(Scope{"stt", strconv.Itoa(i), ""}, audio(1))
+		}
+		l.count()
+		for range 2 {
+			l.book(t.Context())
+		}
+		if err := l.Problem(); err != nil {
+			t.Error(err)
+		}
+		if got := total(t, l); got.Sessions != 5*perBooking {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 // While the disk is full, memory keeps past hours without a database, also if the goroutine that books drops what is written during a write that fails.
