@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // files is the folder in the state directory with a file for each hour of each process. Where there is no database, it is the [Store].
@@ -35,6 +36,15 @@ func (f *files) save(process, hour string, rows []Row) error {
 
 // file is one of the files.
 type file struct{ path, hour, process string }
+
+// written returns when the file was written; zero if that cannot be read.
+func (f file) written() time.Time {
+	about, err := os.Stat(f.path)
+	if err != nil {
+		return time.Time{}
+	}
+	return about.ModTime()
+}
 
 // list returns the files of the hours from one to before another, without those of a process.
 func (f *files) list(from, to, except string) (all []file, err error) {

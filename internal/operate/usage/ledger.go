@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -33,10 +34,12 @@ const (
 	writeInterval = time.Second
 	// bookInterval is how often it is booked, and what other proxies have booked is read.
 	bookInterval = 2 * time.Second
-	// bookTimeout is how long the database may take to book.
+	// bookTimeout is how long the database may take to book some rows, or to read what others have booked.
 	bookTimeout = 10 * time.Second
 	// perBooking is how many rows are booked at a time.
 	perBooking = 200
+	// rebookInterval is after how long a file is booked again, since the database may have been restored from a backup.
+	rebookInterval = 24 * time.Hour
 )
 
 // errMemoryOnly is why a ledger without a folder and a database drops hours.
@@ -62,8 +65,14 @@ type Ledger struct {
 	unwritten error         // guarded by mu: why the files cannot be written
 	unbooked  error         // guarded by mu: why the rows cannot be booked
 	dropped   error         // guarded by mu: why the oldest hours were dropped from memory
-	scanned   string        // owned by the goroutine that books: the hour in which the files were looked through
+
+	// Owned by the goroutine that books.
+	scanned string               // the last hour in which all files were looked through
+	filed   map[file]fileBooking // those that are booked
 }
+
+// fileBooking is when a file was booked, and when that state of it was written.
+type fileBooking struct{ at, written time.Time }
 
 // Kind is what a tally is of.
 type Kind uint8
@@ -100,7 +109,7 @@ func New(o Options) *Ledger {
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	l := &Ledger{o: o, process: hex.EncodeToString(random[:]), files: files{o.Folder, o.Write, o.Log}, tallies: make(map[Of]*tally)}
+	l := &Ledger{o: o, process: hex.EncodeToString(random[:]), files: files{o.Folder, o.Write, o.Log}, tallies: make(map[Of]*tally), filed: make(map[file]fileBooking)}
 	l.quotas.ledger = l
 	return l
 }
@@ -277,7 +286,7 @@ func (l *Ledger) Problem() error {
 	return l.dropped
 }
 
-// book books the rows that have changed, and, once an hour, those in files of other processes or of hours that are no longer in memory.
+// book books the rows that have changed, and, from each full hour on, those in files of other processes or of hours that are no longer in memory.
 func (l *Ledger) book(ctx context.Context) {
 	now := HourOf(l.o.Now())
 	if l.o.Store == nil {
@@ -288,13 +297,9 @@ func (l *Ledger) book(ctx context.Context) {
 		l.dropPast()
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
-	defer cancel()
 	err := l.bookMemory(ctx)
 	if err == nil && l.scanned != now {
-		if err = l.bookFiles(ctx); err == nil {
-			l.scanned = now
-		}
+		err = l.bookFiles(ctx)
 	}
 	l.dropPast()
 	l.mu.Lock()
@@ -320,12 +325,19 @@ func (l *Ledger) bookMemory(ctx context.Context) error {
 func (l *Ledger) bookAll(ctx context.Context, rows []Row) error {
 	slices.SortFunc(rows, func(a, b Row) int { return a.Scope.compare(b.Scope) })
 	for some := range slices.Chunk(rows, perBooking) {
-		if err := l.o.Store.BookUsage(ctx, some); err != nil {
+		if err := timed(ctx, func(ctx context.Context) error { return l.o.Store.BookUsage(ctx, some) }); err != nil {
 			return err
 		}
 		l.booked(some)
 	}
 	return nil
+}
+
+// timed calls f, which may take bookTimeout.
+func timed(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
+	defer cancel()
+	return f(ctx)
 }
 
 // unbookedOf returns the rows of a count that have changed since they were booked.
@@ -353,22 +365,38 @@ func (l *Ledger) booked(rows []Row) {
 	}
 }
 
-// bookFiles books what the files have, apart from the counts in memory, and removes files that are booked and old.
+// bookFiles books what is in files and not known to be booked, and removes files that are booked and old. When that takes longer than bookInterval, the
+// next call continues, after what clients use meanwhile is booked.
 func (l *Ledger) bookFiles(ctx context.Context) error {
-	now := l.o.Now()
+	begun, now := time.Now(), l.o.Now()
 	list, err := l.files.list("", "~", "")
 	if err != nil {
 		return err
 	}
-	for _, one := range list {
-		if err := l.bookAll(ctx, l.files.read(one)); err != nil {
-			return err
+	old := HourOf(now.Add(-keepBooked))
+	for _, one := range slices.Backward(list) { // the newest first: they are the likeliest to have what is not booked
+		written := one.written() // before it is read: it may be written again
+		before, known := l.filed[one]
+		due := !known || !before.written.Equal(written) || now.Sub(before.at).Abs() >= rebookInterval
+		if due {
+			if err := l.bookAll(ctx, l.files.read(one)); err != nil {
+				return err
+			}
+			l.filed[one] = fileBooking{at: now, written: written}
 		}
-		if one.hour < HourOf(now.Add(-keepBooked)) {
+		if one.hour < old {
 			_ = os.Remove(one.path)
 		}
+		if due && time.Since(begun) >= bookInterval {
+			return nil
+		}
 	}
-	return l.o.Store.ForgetUsage(ctx, HourOf(now.Add(-keep)))
+	maps.DeleteFunc(l.filed, func(one file, _ fileBooking) bool { return one.hour < old })
+	err = timed(ctx, func(ctx context.Context) error { return l.o.Store.ForgetUsage(ctx, HourOf(now.Add(-keep))) })
+	if err == nil {
+		l.scanned = HourOf(now)
+	}
+	return err
 }
 
 // dropPast forgets past counts that are booked, or written if there is no database.

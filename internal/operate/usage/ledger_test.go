@@ -68,8 +68,9 @@ func (d *database) ForgetUsage(context.Context, string) error { return nil }
 // busyDatabase takes some time for each transaction, and something else happens before its first one.
 type busyDatabase struct {
 	database
-	takes time.Duration
-	first func()
+	takes        time.Duration
+	first        func()
+	transactions int
 }
 
 func (d *busyDatabase) BookUsage(ctx context.Context, rows []Row) error {
@@ -79,6 +80,7 @@ func (d *busyDatabase) BookUsage(ctx context.Context, rows []Row) error {
 	}
 	select {
 	case <-time.After(d.takes):
+		d.transactions++
 		return d.database.BookUsage(ctx, rows)
 	case <-ctx.Done():
 		return ctx.Err()
@@ -173,7 +175,9 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 			ledgers[i].write()
 			ledgers[i].book(t.Context())
 			ledgers[i] = w.ledger(folders[i], store)
-			ledgers[i].book(t.Context())
+			for ledgers[i].scanned == "" {
+				ledgers[i].book(t.Context())
+			}
 		}
 		if got := total(t, ledgers[0]); got != want {
 			t.Fatalf("seed %d: %+v, want %+v", seed, got, want)
@@ -300,25 +304,68 @@ func TestReportKeepsWhatIsUnbooked(t *testing.T) {
 	}
 }
 
-// What takes longer than one attempt to book is booked by several.
+// Whatever there is to book is booked: only a single transaction has a timeout.
 func TestBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, now: start}
-		store := &busyDatabase{takes: bookTimeout * 3 / 10}
-		l := w.ledger("", store)
+		l := w.ledger("", &busyDatabase{takes: bookTimeout * 3 / 10})
 		for i := range 5 * perBooking {
 			l.Add(Scope{"stt", strconv.Itoa(i), ""}, audio(1))
 		}
 		l.count()
-		for range 2 {
-			l.book(t.Context())
+		l.book(t.Context())
+		if err := l.Problem(); err != nil || len(l.hour.unbooked) > 0 {
+			t.Errorf("%d rows are unbooked, problem: %v", len(l.hour.unbooked), err)
 		}
-		if err := l.Problem(); err != nil {
-			t.Error(err)
+	})
+}
+
+// Files are booked once a day, over several attempts, and between them what clients use now.
+func TestManyFiles(t *testing.T) {
+	const hours, perAttempt = 24, 4
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, now: start}
+		l := w.ledger(folder, nil)
+		for range hours {
+			l.Add(Scope{Service: "stt"}, audio(1))
+			l.count()
+			l.write()
+			w.now = w.now.Add(time.Hour)
 		}
-		if got := total(t, l); got.Sessions != 5*perBooking {
-			t.Errorf("%+v", got)
+		store := &busyDatabase{takes: bookInterval / perAttempt}
+		l = w.ledger(folder, store) // another process
+		expect := func(attempts, transactions int) {
+			t.Helper()
+			before := store.transactions
+			for range attempts {
+				l.book(t.Context())
+			}
+			if n := store.transactions - before; n != transactions || l.Problem() != nil {
+				t.Errorf("%d transactions, want %d; problem: %v", n, transactions, l.Problem())
+			}
 		}
+		expect(1, perAttempt)
+		l.Add(Scope{Service: "stt"}, audio(1))
+		l.count()
+		expect(1, 1+perAttempt)
+		expect(hours, hours-2*perAttempt)
+		rows, err := store.SumUsage(t.Context(), "", "~", "")
+		if err != nil || len(rows) != 1 || rows[0].Sessions != hours+1 {
+			t.Errorf("%+v, %v", rows, err)
+		}
+		list, err := l.files.list("", "~", "")
+		if err != nil || len(list) != hours {
+			t.Fatalf("%d files, %v", len(list), err)
+		}
+		if err := os.Chtimes(list[0].path, start, start); err != nil { // another process has written it again
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(time.Hour)
+		expect(2, 1)
+		w.now = w.now.Add(rebookInterval)
+		store.rows = nil // the database was restored
+		expect(hours, hours)
 	})
 }
 
