@@ -423,10 +423,6 @@ func (l *Ledger) Report(ctx context.Context, from, to time.Time) ([]Row, error) 
 		}
 		return l.o.Store.SumUsage(ctx, first, end, "")
 	}
-	list, err := l.files.list(first, end, "")
-	if err != nil {
-		return nil, err
-	}
 	all, inMemory := make(sums), make(map[string]bool)
 	l.mu.Lock()
 	for _, c := range l.counts() {
@@ -435,6 +431,10 @@ func (l *Ledger) Report(ctx context.Context, from, to time.Time) ([]Row, error) 
 		}
 	}
 	l.mu.Unlock()
+	list, err := l.files.list(first, end, "") // after that: what memory no longer had is written
+	if err != nil {
+		return nil, err
+	}
 	for _, one := range list {
 		if !inMemory[one.process] {
 			all.add(l.files.read(one))
