@@ -68,17 +68,17 @@ func (f *files) list(from, to, except string) (all []file, err error) {
 	return all, err
 }
 
-// read returns the rows of a file. One that cannot be read has none.
-func (f *files) read(one file) (rows []Row) {
+// read returns the rows of a file. One that cannot be read or is damaged has none, and only a damaged one is done with.
+func (f *files) read(one file) (rows []Row, done bool) {
 	data, err := os.ReadFile(one.path)
-	if err == nil {
+	if done = err == nil; done {
 		err = json.Unmarshal(data, &rows)
 	}
 	if err != nil {
 		f.log.Warn("a file with usage cannot be read, and is left out", "file", one.path, "reason", err)
-		return nil
+		return nil, done
 	}
-	return rows
+	return rows, done
 }
 
 // SumUsage is that of a [Store].
@@ -86,7 +86,8 @@ func (f *files) SumUsage(_ context.Context, from, to, except string) ([]Row, err
 	list, err := f.list(from, to, except)
 	all := make(sums)
 	for _, one := range list {
-		all.add(f.read(one))
+		rows, _ := f.read(one)
+		all.add(rows)
 	}
 	return all.rows(), err
 }

@@ -379,7 +379,11 @@ func (l *Ledger) bookFiles(ctx context.Context) error {
 		before, known := l.filed[one]
 		due := !known || !before.written.Equal(written) || now.Sub(before.at).Abs() >= rebookInterval
 		if due {
-			if err := l.bookAll(ctx, l.files.read(one)); err != nil {
+			rows, done := l.files.read(one)
+			if !done {
+				continue // until the next hour
+			}
+			if err := l.bookAll(ctx, rows); err != nil {
 				return err
 			}
 			l.filed[one] = fileBooking{at: now, written: written}
@@ -437,7 +441,8 @@ func (l *Ledger) Report(ctx context.Context, from, to time.Time) ([]Row, error) 
 	}
 	for _, one := range list {
 		if !inMemory[one.process] {
-			all.add(l.files.read(one))
+			rows, _ := l.files.read(one)
+			all.add(rows)
 		}
 	}
 	return all.rows(), nil

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -367,6 +368,37 @@ func TestManyFiles(t *testing.T) {
 		store.rows = nil // the database was restored
 		expect(hours, hours)
 	})
+}
+
+// A file that cannot be read, for lack of descriptors for example, is booked later, also if it is so old that booked ones are removed.
+func TestUnreadableFile(t *testing.T) {
+	w := &world{t: t, now: start}
+	folder := t.TempDir()
+	l := w.ledger(folder, nil)
+	l.Add(Scope{Service: "stt"}, audio(1))
+	l.Close()
+	w.now = w.now.Add(keepBooked + 2*time.Hour)
+	list, err := l.files.list("", "~", "")
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d files, %v", len(list), err)
+	}
+	path, elsewhere := list[0].path, filepath.Join(t.TempDir(), "usage")
+	if err := errors.Join(os.Rename(path, elsewhere), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	l = w.ledger(folder, new(database))
+	l.book(t.Context())
+	if err := errors.Join(os.Remove(path), os.Rename(elsewhere, path)); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Hour)
+	l.book(t.Context())
+	if got := total(t, l); got != audio(1) {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is booked and old: %v", err)
+	}
 }
 
 // While the disk is full, memory keeps past hours without a database, also if the goroutine that books drops what is written during a write that fails.
