@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // files is the folder in the state directory with a file for each hour of each process. Where there is no database, it is the [Store].
@@ -36,6 +37,15 @@ func (f *files) save(process, hour string, rows []Row) error {
 // file is one of the files.
 type file struct{ path, hour, process string }
 
+// written returns when the file was written; zero if that cannot be read.
+func (f file) written() time.Time {
+	about, err := os.Stat(f.path)
+	if err != nil {
+		return time.Time{}
+	}
+	return about.ModTime()
+}
+
 // list returns the files of the hours from one to before another, without those of a process.
 func (f *files) list(from, to, except string) (all []file, err error) {
 	if f.folder == "" {
@@ -58,17 +68,17 @@ func (f *files) list(from, to, except string) (all []file, err error) {
 	return all, err
 }
 
-// read returns the rows of a file. One that cannot be read has none.
-func (f *files) read(one file) (rows []Row) {
+// read returns the rows of a file. One that cannot be read or is damaged has none, and only a damaged one is done with.
+func (f *files) read(one file) (rows []Row, done bool) {
 	data, err := os.ReadFile(one.path)
-	if err == nil {
+	if done = err == nil; done {
 		err = json.Unmarshal(data, &rows)
 	}
 	if err != nil {
 		f.log.Warn("a file with usage cannot be read, and is left out", "file", one.path, "reason", err)
-		return nil
+		return nil, done
 	}
-	return rows
+	return rows, done
 }
 
 // SumUsage is that of a [Store].
@@ -76,7 +86,8 @@ func (f *files) SumUsage(_ context.Context, from, to, except string) ([]Row, err
 	list, err := f.list(from, to, except)
 	all := make(sums)
 	for _, one := range list {
-		all.add(f.read(one))
+		rows, _ := f.read(one)
+		all.add(rows)
 	}
 	return all.rows(), err
 }

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,10 +35,12 @@ const (
 	writeInterval = time.Second
 	// bookInterval is how often it is booked, and what other proxies have booked is read.
 	bookInterval = 2 * time.Second
-	// bookTimeout is how long the database may take to book.
+	// bookTimeout is how long the database may take to book some rows, or to read what others have booked.
 	bookTimeout = 10 * time.Second
 	// perBooking is how many rows are booked at a time.
 	perBooking = 200
+	// rebookInterval is after how long a file is booked again, since the database may have been restored from a backup.
+	rebookInterval = 24 * time.Hour
 )
 
 // errMemoryOnly is why a ledger without a folder and a database drops hours.
@@ -62,8 +66,14 @@ type Ledger struct {
 	unwritten error         // guarded by mu: why the files cannot be written
 	unbooked  error         // guarded by mu: why the rows cannot be booked
 	dropped   error         // guarded by mu: why the oldest hours were dropped from memory
-	scanned   string        // owned by the goroutine that books: the hour in which the files were looked through
+
+	// Owned by the goroutine that books.
+	scanned string               // the last hour in which all files were looked through
+	filed   map[file]fileBooking // those that are booked
 }
+
+// fileBooking is when a file was booked, and when that state of it was written.
+type fileBooking struct{ at, written time.Time }
 
 // Kind is what a tally is of.
 type Kind uint8
@@ -100,7 +110,7 @@ func New(o Options) *Ledger {
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	l := &Ledger{o: o, process: hex.EncodeToString(random[:]), files: files{o.Folder, o.Write, o.Log}, tallies: make(map[Of]*tally)}
+	l := &Ledger{o: o, process: hex.EncodeToString(random[:]), files: files{o.Folder, o.Write, o.Log}, tallies: make(map[Of]*tally), filed: make(map[file]fileBooking)}
 	l.quotas.ledger = l
 	return l
 }
@@ -162,7 +172,7 @@ func (l *Ledger) present(hour string) *count {
 			switch {
 			case l.o.Folder == "" && l.o.Store == nil:
 				l.note(&l.dropped, errMemoryOnly, "the oldest usage is dropped", "")
-			case l.past[0].unwritten:
+			case l.past[0].unwritten():
 				l.o.Log.Warn("usage is lost: it can neither be written nor booked", "hour", l.past[0].hour)
 			}
 			l.past = l.past[1:]
@@ -217,14 +227,14 @@ func (l *Ledger) Close() {
 func (l *Ledger) write() {
 	type changed struct {
 		*count
-		rows []Row
+		rows    []Row
+		changes int // that the rows have
 	}
 	var all []changed
 	l.mu.Lock()
 	for _, c := range l.counts() {
-		if c.unwritten && l.o.Folder != "" {
-			all = append(all, changed{c, c.all()})
-			c.unwritten = false
+		if c.unwritten() && l.o.Folder != "" {
+			all = append(all, changed{c, c.all(), c.changes})
 		}
 	}
 	l.mu.Unlock()
@@ -232,10 +242,11 @@ func (l *Ledger) write() {
 	for _, c := range all {
 		if err := l.files.save(c.process, c.hour, c.rows); err != nil {
 			failed = err
-			l.mu.Lock()
-			c.unwritten = true
-			l.mu.Unlock()
+			continue
 		}
+		l.mu.Lock()
+		c.count.written = c.changes
+		l.mu.Unlock()
 	}
 	if failed == nil && len(all) == 0 {
 		return
@@ -269,7 +280,7 @@ func (l *Ledger) Problem() error {
 	return l.dropped
 }
 
-// book books the rows that have changed, and, once an hour, those in files of other processes or of hours that are no longer in memory.
+// book books the rows that have changed, and, from each full hour on, those in files of other processes or of hours that are no longer in memory.
 func (l *Ledger) book(ctx context.Context) {
 	now := HourOf(l.o.Now())
 	if l.o.Store == nil {
@@ -280,16 +291,9 @@ func (l *Ledger) book(ctx context.Context) {
 		l.dropPast()
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
-	defer cancel()
-	rows := l.takeUnbooked()
-	err := l.bookAll(ctx, rows)
-	if err != nil {
-		l.putBack(rows)
-	} else if l.scanned != now {
-		if err = l.bookFiles(ctx); err == nil {
-			l.scanned = now
-		}
+	err := l.bookMemory(ctx)
+	if err == nil && l.scanned != now {
+		err = l.bookFiles(ctx)
 	}
 	l.dropPast()
 	l.mu.Lock()
@@ -297,61 +301,100 @@ func (l *Ledger) book(ctx context.Context) {
 	l.note(&l.unbooked, err, "usage cannot be booked in the database: it is kept until it can", "usage is booked in the database again")
 }
 
-func (l *Ledger) bookAll(ctx context.Context, rows []Row) error {
-	for len(rows) > 0 {
-		n := min(perBooking, len(rows))
-		if err := l.o.Store.BookUsage(ctx, rows[:n]); err != nil {
+// bookMemory books the rows in memory that have changed since they were booked. Several goroutines may book the same rows: they count as unbooked until
+// the database has them, and booking them twice changes nothing.
+func (l *Ledger) bookMemory(ctx context.Context) error {
+	l.mu.Lock()
+	all := l.counts()
+	l.mu.Unlock()
+	for _, c := range all {
+		if err := l.bookAll(ctx, l.unbookedOf(c)); err != nil {
 			return err
 		}
-		rows = rows[n:]
 	}
 	return nil
 }
 
-// takeUnbooked returns the rows that have changed since they were booked.
-func (l *Ledger) takeUnbooked() (rows []Row) {
+// bookAll books the rows of one process and hour, in one order, so that no two transactions wait for each other.
+func (l *Ledger) bookAll(ctx context.Context, rows []Row) error {
+	slices.SortFunc(rows, func(a, b Row) int { return a.Scope.compare(b.Scope) })
+	for some := range slices.Chunk(rows, perBooking) {
+		if err := timed(ctx, func(ctx context.Context) error { return l.o.Store.BookUsage(ctx, some) }); err != nil {
+			return err
+		}
+		l.booked(some)
+	}
+	return nil
+}
+
+// timed calls f, which may take bookTimeout.
+func timed(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
+	defer cancel()
+	return f(ctx)
+}
+
+// unbookedOf returns the rows of a count that have changed since they were booked.
+func (l *Ledger) unbookedOf(c *count) []Row {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range l.counts() {
-		for s := range c.unbooked {
-			if used := c.rows[s]; used != nil {
-				rows = append(rows, Row{c.process, c.hour, s, *used})
-			}
-		}
-		clear(c.unbooked)
+	rows := make([]Row, 0, len(c.unbooked))
+	for s := range c.unbooked {
+		rows = append(rows, Row{c.process, c.hour, s, *c.rows[s]})
 	}
 	return rows
 }
 
-// putBack notes that rows were not booked.
-func (l *Ledger) putBack(rows []Row) {
+// booked notes that rows were booked. Those that have changed since stay unbooked.
+func (l *Ledger) booked(rows []Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.counts() {
-		for _, r := range rows {
-			if r.Process == c.process {
-				c.unbooked[r.Scope] = struct{}{}
+		for i := range rows {
+			r := &rows[i]
+			if used := c.rows[r.Scope]; r.Process == c.process && used != nil && *used == r.Used {
+				delete(c.unbooked, r.Scope)
 			}
 		}
 	}
 }
 
-// bookFiles books what the files have, apart from the counts in memory, and removes files that are booked and old.
+// bookFiles books what is in files and not known to be booked, and removes files that are booked and old. When that takes longer than bookInterval, the
+// next call continues, after what clients use meanwhile is booked.
 func (l *Ledger) bookFiles(ctx context.Context) error {
-	now := l.o.Now()
+	begun, now := time.Now(), l.o.Now()
 	list, err := l.files.list("", "~", "")
 	if err != nil {
 		return err
 	}
-	for _, one := range list {
-		if err := l.bookAll(ctx, l.files.read(one)); err != nil {
-			return err
+	old := HourOf(now.Add(-keepBooked))
+	for _, one := range slices.Backward(list) { // the newest first: they are the likeliest to have what is not booked
+		written := one.written() // before it is read: it may be written again
+		before, known := l.filed[one]
+		due := !known || !before.written.Equal(written) || now.Sub(before.at).Abs() >= rebookInterval
+		if due {
+			rows, done := l.files.read(one)
+			if !done {
+				continue // until the next hour
+			}
+			if err := l.bookAll(ctx, rows); err != nil {
+				return err
+			}
+			l.filed[one] = fileBooking{at: now, written: written}
 		}
-		if one.hour < HourOf(now.Add(-keepBooked)) {
+		if one.hour < old {
 			_ = os.Remove(one.path)
 		}
+		if due && time.Since(begun) >= bookInterval {
+			return nil
+		}
 	}
-	return l.o.Store.ForgetUsage(ctx, HourOf(now.Add(-keep)))
+	maps.DeleteFunc(l.filed, func(one file, _ fileBooking) bool { return one.hour < old })
+	err = timed(ctx, func(ctx context.Context) error { return l.o.Store.ForgetUsage(ctx, HourOf(now.Add(-keep))) })
+	if err == nil {
+		l.scanned = HourOf(now)
+	}
+	return err
 }
 
 // dropPast forgets past counts that are booked, or written if there is no database.
@@ -360,7 +403,7 @@ func (l *Ledger) dropPast() {
 	defer l.mu.Unlock()
 	kept := l.past[:0]
 	for _, c := range l.past {
-		if l.o.Store != nil && len(c.unbooked) > 0 || l.o.Store == nil && (c.unwritten || l.o.Folder == "") {
+		if l.o.Store != nil && len(c.unbooked) > 0 || l.o.Store == nil && (c.unwritten() || l.o.Folder == "") {
 			kept = append(kept, c)
 		}
 	}
@@ -373,16 +416,10 @@ func (l *Ledger) Report(ctx context.Context, from, to time.Time) ([]Row, error) 
 	l.collect()
 	first, end := HourOf(from), HourOf(to)
 	if l.o.Store != nil {
-		rows := l.takeUnbooked()
-		if err := l.bookAll(ctx, rows); err != nil {
-			l.putBack(rows)
+		if err := l.bookMemory(ctx); err != nil {
 			return nil, err
 		}
 		return l.o.Store.SumUsage(ctx, first, end, "")
-	}
-	list, err := l.files.list(first, end, "")
-	if err != nil {
-		return nil, err
 	}
 	all, inMemory := make(sums), make(map[string]bool)
 	l.mu.Lock()
@@ -392,9 +429,14 @@ func (l *Ledger) Report(ctx context.Context, from, to time.Time) ([]Row, error) 
 		}
 	}
 	l.mu.Unlock()
+	list, err := l.files.list(first, end, "") // after that: what memory no longer had is written
+	if err != nil {
+		return nil, err
+	}
 	for _, one := range list {
 		if !inMemory[one.process] {
-			all.add(l.files.read(one))
+			rows, _ := l.files.read(one)
+			all.add(rows)
 		}
 	}
 	return all.rows(), nil

@@ -6,9 +6,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -62,6 +65,28 @@ func (d *database) SumUsage(_ context.Context, from, to, except string) ([]Row, 
 }
 
 func (d *database) ForgetUsage(context.Context, string) error { return nil }
+
+// busyDatabase takes some time for each transaction, and something else happens before its first one.
+type busyDatabase struct {
+	database
+	takes        time.Duration
+	first        func()
+	transactions int
+}
+
+func (d *busyDatabase) BookUsage(ctx context.Context, rows []Row) error {
+	if first := d.first; first != nil {
+		d.first = nil
+		first()
+	}
+	select {
+	case <-time.After(d.takes):
+		d.transactions++
+		return d.database.BookUsage(ctx, rows)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // world is proxies with their state directories.
 type world struct {
@@ -151,7 +176,9 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 			ledgers[i].write()
 			ledgers[i].book(t.Context())
 			ledgers[i] = w.ledger(folders[i], store)
-			ledgers[i].book(t.Context())
+			for ledgers[i].scanned == "" {
+				ledgers[i].book(t.Context())
+			}
 		}
 		if got := total(t, ledgers[0]); got != want {
 			t.Fatalf("seed %d: %+v, want %+v", seed, got, want)
@@ -243,6 +270,160 @@ func TestProblem(t *testing.T) {
 	}
 	if got := total(t, l); got != audio(1) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Rows stay in memory until they are booked, also if a report, whose attempt fails, has them when the ledger books.
+func TestReportKeepsWhatIsUnbooked(t *testing.T) {
+	w := &world{t: t, now: start}
+	store := &busyDatabase{database: database{away: true}}
+	l := w.ledger("", store)
+	l.scanned = HourOf(start.Add(time.Hour))
+	l.Add(Scope{Service: "stt"}, audio(1))
+	l.count()
+	l.book(t.Context())
+	w.now = w.now.Add(time.Hour)
+	l.Add(Scope{Service: "stt"}, audio(2))
+	store.first = func() { l.book(t.Context()) }
+	if _, err := l.Report(t.Context(), start, start.Add(2*time.Hour)); !errors.Is(err, errAway) {
+		t.Errorf("report: %v", err)
+	}
+	if err := l.Problem(); !errors.Is(err, errAway) {
+		t.Errorf("problem: %v", err)
+	}
+	store.away = false
+	store.first = func() { // what is used meanwhile is booked next
+		l.Add(Scope{Service: "stt"}, audio(4))
+		l.count()
+	}
+	l.book(t.Context())
+	if n := len(l.past); n > 0 || l.Problem() != nil {
+		t.Errorf("%d past hours in memory, problem: %v", n, l.Problem())
+	}
+	if got := total(t, l); got.Sessions != 3 || got.In.Micros != 7e6 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Whatever there is to book is booked: only a single transaction has a timeout.
+func TestBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, now: start}
+		l := w.ledger("", &busyDatabase{takes: bookTimeout * 3 / 10})
+		for i := range 5 * perBooking {
+			l.Add(Scope{"stt", strconv.Itoa(i), ""}, audio(1))
+		}
+		l.count()
+		l.book(t.Context())
+		if err := l.Problem(); err != nil || len(l.hour.unbooked) > 0 {
+			t.Errorf("%d rows are unbooked, problem: %v", len(l.hour.unbooked), err)
+		}
+	})
+}
+
+// Files are booked once a day, over several attempts, and between them what clients use now.
+func TestManyFiles(t *testing.T) {
+	const hours, perAttempt = 24, 4
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, now: start}
+		l := w.ledger(folder, nil)
+		for range hours {
+			l.Add(Scope{Service: "stt"}, audio(1))
+			l.count()
+			l.write()
+			w.now = w.now.Add(time.Hour)
+		}
+		store := &busyDatabase{takes: bookInterval / perAttempt}
+		l = w.ledger(folder, store) // another process
+		expect := func(attempts, transactions int) {
+			t.Helper()
+			before := store.transactions
+			for range attempts {
+				l.book(t.Context())
+			}
+			if n := store.transactions - before; n != transactions || l.Problem() != nil {
+				t.Errorf("%d transactions, want %d; problem: %v", n, transactions, l.Problem())
+			}
+		}
+		expect(1, perAttempt)
+		l.Add(Scope{Service: "stt"}, audio(1))
+		l.count()
+		expect(1, 1+perAttempt)
+		expect(hours, hours-2*perAttempt)
+		rows, err := store.SumUsage(t.Context(), "", "~", "")
+		if err != nil || len(rows) != 1 || rows[0].Sessions != hours+1 {
+			t.Errorf("%+v, %v", rows, err)
+		}
+		list, err := l.files.list("", "~", "")
+		if err != nil || len(list) != hours {
+			t.Fatalf("%d files, %v", len(list), err)
+		}
+		if err := os.Chtimes(list[0].path, start, start); err != nil { // another process has written it again
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(time.Hour)
+		expect(2, 1)
+		w.now = w.now.Add(rebookInterval)
+		store.rows = nil // the database was restored
+		expect(hours, hours)
+	})
+}
+
+// A file that cannot be read, for lack of descriptors for example, is booked later, also if it is so old that booked ones are removed.
+func TestUnreadableFile(t *testing.T) {
+	w := &world{t: t, now: start}
+	folder := t.TempDir()
+	l := w.ledger(folder, nil)
+	l.Add(Scope{Service: "stt"}, audio(1))
+	l.Close()
+	w.now = w.now.Add(keepBooked + 2*time.Hour)
+	list, err := l.files.list("", "~", "")
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d files, %v", len(list), err)
+	}
+	path, elsewhere := list[0].path, filepath.Join(t.TempDir(), "usage")
+	if err := errors.Join(os.Rename(path, elsewhere), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	l = w.ledger(folder, new(database))
+	l.book(t.Context())
+	if err := errors.Join(os.Remove(path), os.Rename(elsewhere, path)); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Hour)
+	l.book(t.Context())
+	if got := total(t, l); got != audio(1) {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is booked and old: %v", err)
+	}
+}
+
+// While the disk is full, memory keeps past hours without a database, also if the goroutine that books drops what is written during a write that fails.
+func TestFullDiskKeepsPastHours(t *testing.T) {
+	w := &world{t: t, now: start, full: true}
+	l := w.ledger(t.TempDir(), nil)
+	write := l.files.write
+	l.files.write = func(path string, data []byte) error {
+		l.book(t.Context())
+		return write(path, data)
+	}
+	l.Add(Scope{Service: "stt"}, audio(1))
+	l.count()
+	w.now = w.now.Add(time.Hour)
+	l.Add(Scope{Service: "stt"}, audio(2))
+	l.count()
+	l.write()
+	if got := total(t, l); got.Sessions != 2 {
+		t.Errorf("the disk is full: %+v", got)
+	}
+	w.full = false
+	l.write()
+	l.book(t.Context())
+	if got := total(t, l); got.Sessions != 2 || len(l.past) > 0 {
+		t.Errorf("the disk has space again: %+v, %d past hours in memory", got, len(l.past))
 	}
 }
 

@@ -8,6 +8,7 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,6 +20,11 @@ type Scope struct {
 	Service string `json:"service"`
 	Tenant  string `json:"tenant,omitempty"`
 	Key     string `json:"key,omitempty"` // the name of the API key
+}
+
+// compare orders scopes.
+func (s Scope) compare(other Scope) int {
+	return cmp.Or(cmp.Compare(s.Service, other.Service), cmp.Compare(s.Tenant, other.Tenant), cmp.Compare(s.Key, other.Key))
 }
 
 // Row is what the clients of a scope have used of one process in an hour.
@@ -62,9 +68,13 @@ const (
 type count struct {
 	process, hour string // static
 	rows          map[Scope]*meter.Used
-	unwritten     bool
-	unbooked      map[Scope]struct{}
+	changes       int                // how often something was added
+	written       int                // how many of the changes are in the file
+	unbooked      map[Scope]struct{} // the rows whose last change is not in the database yet
 }
+
+// unwritten reports whether something is not in the file yet, also while it is being written.
+func (c *count) unwritten() bool { return c.written < c.changes }
 
 // add counts what was used.
 func (c *count) add(s Scope, used meter.Used) {
@@ -80,7 +90,7 @@ func (c *count) add(s Scope, used meter.Used) {
 		}
 	}
 	row.Add(used)
-	c.unwritten = true
+	c.changes++
 	c.unbooked[s] = struct{}{}
 }
 
