@@ -121,6 +121,20 @@ func TestShowInFleet(t *testing.T) {
 	}
 }
 
+// The proxies that are not in what is shown are named.
+func TestMissingInFleet(t *testing.T) {
+	missing := playedFleet().Missing
+	run, _ := onFleet(t, map[string]any{
+		api.StatsPath: backends(leased("gpu-1", "enabled", 0)), api.AccessPath: api.Access{},
+		api.SessionsPath: api.SessionList{Missing: missing}, api.ProblemsPath: api.ProblemList{Missing: missing},
+	})
+	for _, line := range []string{"session ls", "session kill --backend gpu-1 --dry-run", "problems"} {
+		if status, _, messages := run(line); status != 0 || messages != "Not included: proxy-b: not seen for 12 s: its sessions are not known\n" {
+			t.Errorf("%s: status %d, said %q", line, status, messages)
+		}
+	}
+}
+
 // What some proxies have not done makes an action fail, after it was done at the others.
 func TestActionInFleet(t *testing.T) {
 	run, asked := onFleet(t, map[string]any{

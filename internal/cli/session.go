@@ -97,7 +97,7 @@ In a fleet, the sessions of all its proxies are listed, unless --local is given.
 					if err != nil {
 						return nil, err
 					}
-					sayMissing(messages, &api.Fleet{Missing: list.Missing})
+					sayMissing(messages, list.Missing)
 					return sessionRows(list, chosen.SessionQuery), nil
 				})
 			})
