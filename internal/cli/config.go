@@ -87,6 +87,7 @@ func newConfigShowCommand() *cobra.Command {
 		},
 	}
 	from.add(cmd)
+	from.addLocal(cmd)
 	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
 }

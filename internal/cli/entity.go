@@ -183,6 +183,7 @@ func afterwards(kind config.Kind) string {
 func newShowCommand(kind config.Kind, example string) *cobra.Command {
 	var from targetFlags
 	var form output
+	runs := kind == config.KindBackend || kind == config.KindTenant // it shows what running proxies say about it
 	cmd := &cobra.Command{
 		Use:               "show NAME",
 		Short:             fmt.Sprintf("Show all fields of a %s", kind),
@@ -198,7 +199,7 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 				}
 				entity := args[0]
 				var running *api.Stats
-				if kind == config.KindBackend || kind == config.KindTenant {
+				if runs {
 					running = t.running(cmd.Context(), cmd.ErrOrStderr())
 				}
 				unconfigured := kind == config.KindTenant && isUnconfigured(&v.Content, entity, running)
@@ -238,7 +239,9 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 		},
 	}
 	from.add(cmd)
-	from.whole = kind == config.KindTenant // as in the list of tenants
+	if runs {
+		from.addLocal(cmd)
+	}
 	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
 }

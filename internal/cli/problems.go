@@ -53,6 +53,7 @@ operator. KIND is explained in docs/troubleshoot.md.
 					if list.Unsaved != "" {
 						fmt.Fprintf(messages, "What was wrong cannot be written to disk: %s\n", list.Unsaved)
 					}
+					sayMissing(messages, list.Missing)
 					shown := from.curesAt(cmd, proxy)
 					if form.output.form == asWide && shown.note != "" && len(list.Problems) > 0 {
 						fmt.Fprintln(messages, shown.note)

@@ -104,6 +104,37 @@ func TestProxyForget(t *testing.T) {
 	}
 }
 
+// What is shown of one entity, and of the whole configuration, is of all proxies, as in lists: those that are missing are named, and --local asks one only.
+func TestShowInFleet(t *testing.T) {
+	s := onDatabase(t).begin()
+	s.must("tenant add acme")
+	f := playedFleet()
+	run, asked := onFleet(t, map[string]any{api.StatsPath: api.Stats{Fleet: &f}})
+	for _, line := range []string{"backend show gpu-1", "tenant show acme", "config show"} {
+		for flag, want := range map[string]string{"": "GET /api/v1/stats?fleet=true", " --local": "GET /api/v1/stats"} {
+			*asked = nil
+			status, _, messages := run(line + " --database " + s.database + flag)
+			if status != 0 || !slices.Equal(*asked, []string{want}) || !strings.Contains(messages, "Not included: proxy-b: ") {
+				t.Errorf("%s%s: status %d, asked %q, said %q", line, flag, status, *asked, messages)
+			}
+		}
+	}
+}
+
+// The proxies that are not in what is shown are named.
+func TestMissingInFleet(t *testing.T) {
+	missing := playedFleet().Missing
+	run, _ := onFleet(t, map[string]any{
+		api.StatsPath: backends(leased("gpu-1", "enabled", 0)), api.AccessPath: api.Access{},
+		api.SessionsPath: api.SessionList{Missing: missing}, api.ProblemsPath: api.ProblemList{Missing: missing},
+	})
+	for _, line := range []string{"session ls", "session kill --backend gpu-1 --dry-run", "problems"} {
+		if status, _, messages := run(line); status != 0 || messages != "Not included: proxy-b: not seen for 12 s: its sessions are not known\n" {
+			t.Errorf("%s: status %d, said %q", line, status, messages)
+		}
+	}
+}
+
 // What some proxies have not done makes an action fail, after it was done at the others.
 func TestActionInFleet(t *testing.T) {
 	run, asked := onFleet(t, map[string]any{

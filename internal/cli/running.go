@@ -24,17 +24,16 @@ func (t *target) running(ctx context.Context, messages io.Writer) *api.Stats {
 		return nil
 	}
 	diagnosis.DescribeOlder(r)
-	sayMissing(messages, r.Fleet)
+	if r.Fleet != nil {
+		sayMissing(messages, r.Fleet.Missing)
+	}
 	return r
 }
 
-// sayMissing says which proxies are not in the statistics of a fleet.
-func sayMissing(messages io.Writer, f *api.Fleet) {
-	if f == nil {
-		return
-	}
-	for i := range f.Missing {
-		fmt.Fprintf(messages, "Not included: %s\n", &f.Missing[i])
+// sayMissing says which proxies are not in what a fleet has answered.
+func sayMissing(messages io.Writer, missing []api.MissingProxy) {
+	for i := range missing {
+		fmt.Fprintf(messages, "Not included: %s\n", &missing[i])
 	}
 }
 

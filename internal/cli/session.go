@@ -76,7 +76,7 @@ and upgrades if it has a state directory.
 LAG is the age of the oldest audio or message that the backend has not answered, as far as the profile tells, and otherwise
 how long the backend has sent nothing since the client sent something.
 
---sort rate has the frames per second of the sessions measured for a second first, of the proxy that is asked only.
+--sort rate first measures the frames per second of the sessions, for a second. It lists at most 1000, of the proxy that is asked only.
 
 In a fleet, the sessions of all its proxies are listed, unless --local is given. Proxies that could not be asked are named.`,
 		Example: `  wsbouncer session ls --service stt --sort age --limit 20
@@ -97,8 +97,12 @@ In a fleet, the sessions of all its proxies are listed, unless --local is given.
 					if err != nil {
 						return nil, err
 					}
-					sayMissing(messages, &api.Fleet{Missing: list.Missing})
-					return sessionRows(list, chosen.SessionQuery), nil
+					sayMissing(messages, list.Missing)
+					r, n := sessionRows(list, chosen.SessionQuery), len(list.Sessions)
+					if n < list.Matched && (chosen.Limit == 0 || n < chosen.Limit) && (form.forPrograms() || form.form == asName) {
+						fmt.Fprintln(messages, r.note) // these forms have no note, and would seem to have all that was asked for
+					}
+					return r, nil
 				})
 			})
 		},
@@ -198,6 +202,9 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 	}
 	if hidden := list.Matched - len(list.Sessions); hidden > 0 {
 		r.note = fmt.Sprintf("%d of %d sessions; --limit 0 shows all.", len(list.Sessions), list.Matched)
+		if measured && list.Matched > api.MaxEventSessions {
+			r.note = fmt.Sprintf("%d of %d sessions; --sort rate shows at most %d.", len(list.Sessions), list.Matched, api.MaxEventSessions)
+		}
 	}
 	return r
 }

@@ -86,10 +86,15 @@ On a terminal, the command asks before it ends more than one session.`,
 func showKilled(cmd *cobra.Command, proxy *client.Client, backend string, ids []string) error {
 	var list api.SessionList
 	if backend != "" {
-		var err error
-		if list, err = sessions(cmd.Context(), proxy, api.SessionQuery{Backend: backend}); err != nil {
+		chosen := sessionFlags{api.SessionQuery{Backend: backend}}
+		err := chosen.known(cmd.Context(), proxy)
+		if err == nil {
+			list, err = sessions(cmd.Context(), proxy, chosen.SessionQuery)
+		}
+		if err != nil {
 			return err
 		}
+		sayMissing(cmd.ErrOrStderr(), list.Missing)
 	}
 	for _, id := range ids {
 		var s api.SessionDetail

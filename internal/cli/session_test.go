@@ -211,13 +211,14 @@ func TestSessionEnds(t *testing.T) {
 
 func TestSessionKill(t *testing.T) {
 	s := onProxy(t, open)
+	s.playing(playedStats)
 	same(t, "one", s.must("session kill q7m2kd4x-1 --why silence --who alice"), "session q7m2kd4x-1 ended by alice: silence")
 	if out := s.must("session kill q7m2kd4x-1 q7m2kd4x-2 --yes"); strings.Count(out, "ended by "+whoami()) != 2 {
 		t.Errorf("several:\n%s", out)
 	}
 	for line, want := range map[string]string{
 		"session kill --backend gpu-1 --dry-run": "The command would end 1 session.\n", "session kill q7m2kd4x-1 q7m2kd4x-2 --dry-run": "The command would end 2 sessions.\n",
-		"session kill --backend gpu-9 --dry-run": "Dry run: nothing was ended. The command would end 0 sessions.\n",
+		"session kill --backend gpu-2 --dry-run": "Dry run: nothing was ended. The command would end 0 sessions.\n",
 	} {
 		if out := s.must(line); !strings.HasSuffix(out, want) || strings.Contains(out, "ended by") {
 			t.Errorf("%s:\n%s", line, out)
@@ -230,6 +231,7 @@ func TestSessionKill(t *testing.T) {
 	s.refuse(
 		refusal{[]string{"session", "kill"}, 2, "takes the ids of sessions, but got none"},
 		refusal{[]string{"session", "kill", "q7m2kd4x-1", ""}, 2, `invalid session id ""`},
+		refusal{[]string{"session", "kill", "--backend", "gpu-9", "--dry-run"}, 1, `unknown backend "gpu-9": did you mean "gpu-1"?`},
 		refusal{[]string{"session", "kill", "q7m2kd4x-1", "q7m2kd4x-2"}, 2, "end 2 sessions: there is no terminal to ask on: use --yes"},
 	)
 	alone(t)

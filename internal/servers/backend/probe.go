@@ -48,8 +48,8 @@ func (p *Probe) setDefaults() {
 	setDefault(&p.Rise, 2)
 }
 
-// errNoRoom is a probe's error when the pool has no place left for it. It says nothing about the backend.
-var errNoRoom = errors.New("the pool is full, no place for the probe")
+// errNoRoom is a probe's error when the pool has no place left for it, or the server none besides those in use. It says nothing about the backend.
+var errNoRoom = errors.New("no place for the probe")
 
 // runProbe probes until ctx ends, and tells each verdict.
 func runProbe(ctx context.Context, p Probe, probe func(context.Context) error, tell func(up bool, reason string)) {
@@ -87,8 +87,12 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 	r := b.config.Load()
 	established, err := r.Target.Dial(ctx)
 	if err != nil {
-		if anonymous := (anonymousRefusedError{}); errors.As(r.classify("", err), &anonymous) {
+		why, anonymous := r.classify("", err), anonymousRefusedError{}
+		switch {
+		case errors.As(why, &anonymous):
 			return nil // it works, and wants a client's credentials
+		case errors.Is(why, errFull) && connectionsOf(b.pool.Stats()).Held > 0: // otherwise it has failed, as with a dial
+			return errNoRoom
 		}
 		return err
 	}

@@ -204,3 +204,30 @@ func TestProbingWithoutRoom(t *testing.T) {
 	}
 	s.end(0)
 }
+
+// A server that is full works: a probe by upgrade that it refuses beside connections that it holds says nothing, like a dial. Other answers are failures.
+func TestProbingFullServer(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int32
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		s.Serve = wstest.Echo
+		s.Answer = wstest.AcceptUnless(func(*handshake.Request) *handshake.Refusal {
+			if status := status.Load(); status != 0 {
+				return &handshake.Refusal{Status: int(status)}
+			}
+			return nil
+		})
+		o.Settings.Cap, o.Settings.Warm = 2, 0
+	})
+	s := r.use()
+	for code, full := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusTooManyRequests: true, http.StatusInternalServerError: false} {
+		status.Store(int32(code))
+		if err := r.probe(wstest.Context(t), nil); err == nil || errors.Is(err, errNoRoom) != full {
+			t.Errorf("%d: %v; want no verdict: %v", code, err, full)
+		}
+	}
+	if s := r.Stats(); s.Used() != 1 {
+		t.Errorf("they have kept their places: %+v", s)
+	}
+	s.end(0)
+}

@@ -249,8 +249,11 @@ func (s *service) servers() (list []Server, err error) {
 	var others []string // ports
 	found := false
 	for _, family := range []string{"IPv4", "IPv6"} {
+		if found { // in the slices with IPv4
+			break
+		}
 		for _, e := range s.slices {
-			if e.AddressType != family || found && family == "IPv6" {
+			if e.AddressType != family {
 				continue
 			}
 			if ports, ok := e.has(s.question.Port); !ok {

@@ -105,6 +105,9 @@ func TestFamilies(t *testing.T) {
 	c.api.Set(kubetest.Slice{Namespace: "else", Name: "stt-f", Service: "stt", AddressType: "FQDN", Port: 2700, Ready: []string{"a.example.org"}})
 	c.watch()
 	c.await(t, "IPv6 only", "[fd00::1]:2700")
+	six.Name, six.Ready = "stt-7", []string{"fd00::2", "fd00::3"}
+	c.api.Set(six)
+	c.await(t, "a second slice with IPv6", "[fd00::1]:2700", "[fd00::2]:2700", "[fd00::3]:2700")
 	c.api.Set(kubetest.Slice{Namespace: "else", Name: "stt-4", Service: "stt", Ready: []string{"10.0.0.1"}})
 	c.await(t, "both; the slice with IPv4 has no ports", "10.0.0.1:2700")
 }
