@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-
-	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Process is what the service manager hears about.
@@ -183,8 +181,15 @@ var extend = fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", extension.Microseconds())
 // report tells the status when it has changed, until Close is called. While the process is stopping, it asks for more time for as long as
 // the process responds: one that hangs is killed when the time is over that the unit grants (TimeoutStopSec=).
 func (s *Supervisor) report(p Process) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
 	said := ""
-	for range tasks.Every(s.ctx, interval) {
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.ctx.Done():
+			return
+		}
 		var lines []string
 		if now := status(p.Status()); now != said && !s.handedOver.Load() {
 			said = now
