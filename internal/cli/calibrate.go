@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
@@ -223,16 +224,29 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, p *throug
 		}
 	}
 	report := &calibrate.Report{URL: url, Profile: c.profile, Model: c.model, At: time.Now().UTC(), Limits: c.search.Limits}
+	var limits *proxyLimits
+	if p != nil {
+		limits = p.limits
+	}
+	server.Streams.Progress = func(load.Progress) { limits.look(ctx) } // once a second, until the streams of a step have ended
+	limits.begin(ctx)
 	if err := c.meet(ctx, server); err != nil {
-		return cmp.Or(p.limited(ctx, 1), err)
+		limits.look(ctx)
+		return cmp.Or(limits.kept(ctx, 1), err)
 	}
 	began := newCalibration(c, url, server)
 	report.Steps = began.load(messages)
 	measure := func(ctx context.Context, n int, length time.Duration) (calibrate.Measured, error) {
+		limits.begin(ctx)
 		m, err := server.Measure(ctx, n, length)
-		limited := p.limited(ctx, n) // also where the step holds, so that the next one is not judged by it
-		if verdict, _ := c.search.Limits.Judge(n, m); err != nil || verdict != calibrate.Holds {
-			err = cmp.Or(limited, err)
+		switch {
+		case errors.Is(err, calibrate.ErrGone):
+			limits.look(ctx) // what keeps a session from a server that has not recovered
+		case err != nil:
+			return m, err
+		}
+		if verdict, _ := c.search.Limits.Judge(n, m); verdict != calibrate.Holds {
+			err = cmp.Or(limits.kept(ctx, n), err)
 		}
 		return m, err
 	}

@@ -29,9 +29,8 @@ type through struct {
 	most    int
 	path    string
 
-	reached map[string]uint64 // how often clients had reached each limit of the process when limited was called last; nil before
-
-	target *target
+	target *target // with a proxy that answers for its whole fleet
+	limits *proxyLimits
 	to     io.Writer // gets what is changed
 	cmd    *cobra.Command
 	taken  bool            // the backend must be put back
@@ -53,6 +52,7 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 	}
 	b := content.Backends[backend]
 	p := &through{backend: backend, before: make(config.Values), most: most, path: "/calibrate-" + rand.Text(), target: t, to: cmd.ErrOrStderr(), cmd: cmd}
+	p.limits = &proxyLimits{proxy: t.proxy.API(), backend: backend}
 	for _, field := range []string{"service", "connections", "warm", "state"} {
 		p.before[field] = content.Value(config.KindBackend, backend, field)
 	}
@@ -70,40 +70,6 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 		return nil, fmt.Errorf("--through: the service %s exists: it is left from a calibration that was killed. Put the backend back first:\n%s", p.service(), p.words())
 	}
 	return p, p.served()
-}
-
-// limited returns an error that names a limit of the proxy that was met since the last call, or keeps so many streams from the server: it would pass for
-// the server's. nil if there is none, or no proxy, or if ctx has ended.
-func (p *through) limited(ctx context.Context, streams int) error {
-	if p == nil || ctx.Err() != nil {
-		return nil
-	}
-	var now api.Stats
-	if err := p.target.proxy.API().Get(ctx, api.StatsPath, nil, &now); err != nil {
-		return err
-	}
-	var err error
-	before := p.reached
-	p.reached = make(map[string]uint64)
-	for _, limit := range now.Limits.Totals { // the calibration's own service has none, and its sessions no tenant
-		if limit.Scope != "process" {
-			continue
-		}
-		p.reached[limit.Limit] = limit.Count
-		if before != nil && limit.Count > before[limit.Limit] {
-			err = fmt.Errorf("--through: what the server takes does not show, since clients reached the proxy's total-%s: raise it meanwhile", limit.Limit)
-		}
-	}
-	for i := range now.Backends {
-		b := &now.Backends[i]
-		if most := b.MostConnections(); err == nil && b.Name == p.backend && most < min(streams, b.Ceiling) {
-			err = fmt.Errorf("--through: what the server takes does not show, since the proxy may have only %d of its %d connections, and other proxies have the rest: drain them meanwhile, or calibrate the server directly", most, b.Cap)
-		}
-	}
-	if err == nil && len(now.Shortages) > 0 {
-		err = fmt.Errorf("--through: what the server takes does not show, since the proxy lacks resources: %s", now.Shortages[0])
-	}
-	return err
 }
 
 // served returns an error unless the clients of the backend's service have another backend.
@@ -173,7 +139,8 @@ func (p *through) take(argument string) (address string, err error) {
 	if err := w.inForce(p.cmd.Context()); err != nil {
 		return "", err
 	}
-	return address, p.limited(p.cmd.Context(), 0)
+	p.limits.look(p.cmd.Context())
+	return address, p.limits.met
 }
 
 // seenByServers are the fields of a service that decide what its servers get of a client's session.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -128,8 +130,27 @@ func (s *stage) present(t *testing.T) config.Content {
 	return snapshot.Content()
 }
 
-// What keeps the sessions from the server because of the proxy's own limits is no result.
+// inFrontOf returns a server in front of another, and whether that one has refused the last session.
+func inFrontOf(t *testing.T, server string) (front string, refused *atomic.Bool) {
+	t.Helper()
+	at, err := url.Parse(strings.Replace(server, "ws://", "http://", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused = new(atomic.Bool)
+	to := httputil.NewSingleHostReverseProxy(at)
+	to.ModifyResponse = func(r *http.Response) error {
+		refused.Store(r.StatusCode != http.StatusSwitchingProtocols)
+		return nil
+	}
+	s := httptest.NewServer(to)
+	t.Cleanup(s.Close)
+	return strings.Replace(s.URL, "http://", "ws://", 1), refused
+}
+
+// What keeps the sessions from the server because of the proxy's own limits is no result, also if nothing is short any longer when the server has recovered.
 func TestCalibrateThroughProxyLimits(t *testing.T) {
+	var refused *atomic.Bool
 	s := onProxy(t, open)
 	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8", "backend add gpu-2 ws://10.0.0.6:1 --connections 8")
 	for _, c := range []struct {
@@ -143,10 +164,15 @@ func TestCalibrateThroughProxyLimits(t *testing.T) {
 			now.Limits.Totals = []api.LimitTotal{{Limit: "session-limit", Scope: "process", Count: 7}} // reached before
 			now.Backends[0].Places, now.Backends[0].Ceiling, now.Backends[0].Cap, now.Backends[0].Limit = new(api.Places), 1024, 1024, 1
 		}},
-		{"lacks resources: no descriptor", func(now *api.Stats, _ uint64) { now.Shortages = []string{"no descriptor"} }},
+		{"lacks resources: no descriptor", func(now *api.Stats, _ uint64) {
+			if refused.Load() { // by its server, until that has recovered
+				now.Shortages = []string{"no descriptor"}
+			}
+		}},
 	} {
 		t.Setenv("STATE_DIRECTORY", t.TempDir())
-		face := simulated(t, sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{Full: 1}})
+		var face string
+		face, refused = inFrontOf(t, simulated(t, sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{Full: 1}}))
 		other, asked := leased("gpu-2", "enabled", 0), uint64(0)
 		other.Service = "stt"
 		s.playing(func() api.Stats {
