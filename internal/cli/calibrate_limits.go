@@ -12,7 +12,7 @@ import (
 // runs: once the server has recovered, nothing is short any longer, and other proxies have the places. The goroutine of the search owns it. A nil pointer is
 // for no proxy.
 type proxyLimits struct {
-	proxy   getter // static
+	proxy   getter // static: only the proxy that the sessions go through, not its fleet
 	backend string // static
 
 	reached map[string]uint64 // how often clients had reached each limit of the process when the proxy was last asked; nil before

@@ -29,7 +29,7 @@ type through struct {
 	most    int
 	path    string
 
-	target *target // with a proxy that answers for its whole fleet
+	target *target // its proxy answers for the whole fleet
 	limits *proxyLimits
 	to     io.Writer // gets what is changed
 	cmd    *cobra.Command
@@ -52,7 +52,7 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 	}
 	b := content.Backends[backend]
 	p := &through{backend: backend, before: make(config.Values), most: most, path: "/calibrate-" + rand.Text(), target: t, to: cmd.ErrOrStderr(), cmd: cmd}
-	p.limits = &proxyLimits{proxy: t.proxy.API(), backend: backend}
+	p.limits = &proxyLimits{proxy: t.proxy.API().Local(), backend: backend}
 	for _, field := range []string{"service", "connections", "warm", "state"} {
 		p.before[field] = content.Value(config.KindBackend, backend, field)
 	}
@@ -69,10 +69,18 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 	case content.Has(config.KindService, p.service()):
 		return nil, fmt.Errorf("--through: the service %s exists: it is left from a calibration that was killed. Put the backend back first:\n%s", p.service(), p.words())
 	}
-	return p, p.served()
+	var now api.Stats
+	if err := t.proxy.API().Get(cmd.Context(), api.StatsPath, nil, &now); err != nil {
+		return nil, err
+	}
+	if now.Fleet != nil && len(now.Fleet.Missing) > 0 {
+		m := &now.Fleet.Missing[0]
+		return nil, fmt.Errorf("--through: another proxy may have sessions on the backend %s: %s (once it is known to be gone: wsbouncer proxy forget %s)", backend, m, m.ID)
+	}
+	return p, p.othersServe(&now)
 }
 
-// served returns an error unless the clients of the backend's service have another backend.
+// served returns an error unless the clients of the backend's service have another backend. A nil pointer is for no proxy.
 func (p *through) served() error {
 	if p == nil {
 		return nil
@@ -81,13 +89,37 @@ func (p *through) served() error {
 	if err := p.target.proxy.API().Get(p.cmd.Context(), api.StatsPath, nil, &now); err != nil {
 		return err
 	}
+	return p.othersServe(&now)
+}
+
+// othersServe returns an error unless the service has another backend that takes sessions, in a fleet for the clients of each proxy.
+func (p *through) othersServe(now *api.Stats) error {
+	takes := make(map[string]bool) // by proxy, empty for one without a fleet
 	for i := range now.Backends {
 		b := &now.Backends[i]
-		if b.Service == p.before["service"] && b.Name != p.backend && b.Usable && b.State == enabling.state && b.Weight > 0 {
-			return nil
+		if b.Service != p.before["service"] || b.Name == p.backend || b.Weight == 0 {
+			continue
+		}
+		parts := b.Proxies
+		if len(parts) == 0 {
+			parts = []api.BackendPart{{State: b.State, Usable: b.Usable}}
+		}
+		for _, part := range parts {
+			takes[part.Proxy] = takes[part.Proxy] || part.Usable && part.State == enabling.state
 		}
 	}
-	return fmt.Errorf("--through: the service %s has no other backend that takes sessions now, which its clients need", p.before["service"])
+	var without []string
+	for proxy, has := range takes {
+		if !has {
+			without = append(without, proxy)
+		}
+	}
+	if len(takes) > 0 && len(without) == 0 {
+		return nil
+	}
+	slices.Sort(without)
+	where := strings.TrimSuffix(" at "+strings.Join(without, ", "), " at ")
+	return fmt.Errorf("--through: the service %s has no other backend that takes sessions now%s, which its clients need", p.before["service"], where)
 }
 
 // service is the name of the backend's own service.

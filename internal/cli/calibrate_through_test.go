@@ -114,6 +114,56 @@ func TestCalibrateThroughRefuses(t *testing.T) {
 	}
 }
 
+// In a fleet, a backend is drained at all proxies before it is moved, and nothing is changed unless all of them answer and have another backend.
+func TestCalibrateThroughInFleet(t *testing.T) {
+	s := onProxy(t, open)
+	face := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
+	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8", "backend add gpu-2 ws://10.0.0.6:1 --connections 8")
+	before := s.must("config export")
+	of := func(sessions, usable bool, fleet *api.Fleet) api.Stats { // at proxy-b, where gpu-2 is usable or not
+		state := s.present(t).Backends["gpu-1"].State
+		one, other := leased("gpu-1", state, 0), leased("gpu-2", "enabled", 0)
+		one.Proxies = []api.BackendPart{{Proxy: "proxy-a", State: state}, {Proxy: "proxy-b", State: state}}
+		if sessions {
+			one.Leased, one.Proxies[1].Leased = 5, 5
+		}
+		other.Service, other.Proxies = "stt", []api.BackendPart{{Proxy: "proxy-a", State: "enabled", Usable: true}, {Proxy: "proxy-b", State: "enabled", Usable: usable}}
+		now := backends(one, other)
+		now.Fleet = fleet
+		return now
+	}
+	s.playing(func() api.Stats { // of proxy-a
+		now := of(false, true, nil)
+		now.Backends[0].Proxies, now.Backends[1].Proxies = nil, nil
+		return now
+	})
+	away := &api.Fleet{Mode: api.FleetShare, Whole: true, Missing: []api.MissingProxy{{ID: "c", Name: "proxy-c", Why: "not seen for 12 s"}}}
+	for _, c := range []struct {
+		whole   func() api.Stats
+		says    string
+		changes bool
+	}{
+		{func() api.Stats { return of(true, true, nil) }, "gpu-1: 5 sessions left (proxy-b 5)", true},
+		{func() api.Stats { return of(false, false, nil) }, "the service stt has no other backend that takes sessions now at proxy-b, which its clients need", false},
+		{func() api.Stats { return of(false, true, away) }, "another proxy may have sessions on the backend gpu-1: proxy-c: not seen for 12 s", false},
+	} {
+		s.inFleet(c.whole)
+		ctx, cancel := context.WithCancel(t.Context())
+		root := newRootCommand()
+		root.SetArgs(append([]string{"calibrate", face, "--through", "gpu-1", "--audio", shortSpeech(t), "--session", "2s", "--soak", "2s"}, s.where...))
+		messages := &canceller{word: c.says, end: cancel}
+		root.SetErr(messages)
+		err := root.ExecuteContext(ctx)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(messages.String(), "gpu-1: drained") != c.changes || strings.Contains(messages.String(), "in its own service") {
+			t.Errorf("want %q: %v\n%s", c.says, err, messages)
+		}
+		if after := s.must("config export"); after != before {
+			t.Errorf("%s\nwant\n%s", after, before)
+		}
+	}
+}
+
 // present returns what the configuration says.
 func (s *stage) present(t *testing.T) config.Content {
 	store, err := stores.Open(s.database, config.Options{ReadOnly: true})
