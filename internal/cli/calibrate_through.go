@@ -53,7 +53,7 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 	b := content.Backends[backend]
 	p := &through{backend: backend, before: make(config.Values), most: most, path: "/calibrate-" + rand.Text(), target: t, to: cmd.ErrOrStderr(), cmd: cmd}
 	p.limits = &proxyLimits{proxy: t.proxy.API().Local(), backend: backend}
-	for _, field := range []string{"service", "connections", "warm", "state"} {
+	for _, field := range []string{"service", "connections", "warm", "weight", "state"} {
 		p.before[field] = content.Value(config.KindBackend, backend, field)
 	}
 	switch has := content.Services[b.Service].Profile; {
@@ -127,8 +127,8 @@ func (p *through) service() string { return "calibrate-" + p.backend }
 
 // words are the commands that put the backend back.
 func (p *through) words() string {
-	return fmt.Sprintf("  wsbouncer backend set %s --service %s --connections %s --warm %s --state %s\n  wsbouncer service rm %s",
-		p.backend, p.before["service"], p.before["connections"], p.before["warm"], p.before["state"], p.service())
+	return fmt.Sprintf("  wsbouncer backend set %s --service %s --connections %s --warm %s --weight %s --state %s\n  wsbouncer service rm %s",
+		p.backend, p.before["service"], p.before["connections"], p.before["warm"], p.before["weight"], p.before["state"], p.service())
 }
 
 // take drains the backend and moves it to its own service. It returns the URL of that service at the proxy's address for clients.
@@ -147,7 +147,7 @@ func (p *through) take(argument string) (address string, err error) {
 	}
 	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a random path. It is put back at the end, also after Ctrl-C. If this command is killed or crashes:\n%s\n", p.backend, p.words())
 	p.taken = true // from here on, it must be put back
-	p.set = config.Values{"service": p.service(), "connections": strconv.Itoa(p.most), "warm": "0", "state": draining.state}
+	p.set = config.Values{"service": p.service(), "connections": strconv.Itoa(p.most), "warm": "0", "weight": "1", "state": draining.state}
 	version, err := p.change(p.cmd.Context(), "", "drained", config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{"state": draining.state}})
 	if err != nil {
 		return "", err

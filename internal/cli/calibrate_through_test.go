@@ -22,11 +22,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// A backend that is calibrated via the proxy is put back: after an interruption, when no other backend is left, and where the proxy does not do what it is told.
+// A backend that is calibrated via the proxy, such as a new one whose weight is still 0, is put back: after an interruption, when no other backend is left, and
+// where the proxy does not do what it is told.
 func TestCalibrateThrough(t *testing.T) {
 	s := onProxy(t, open)
 	face := simulated(t, sim.Options{Protocol: sim.Vosk}) // stands for the proxy's address for clients
-	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8 --warm 3", "backend add gpu-2 ws://10.0.0.6:1 --connections 8")
+	s.must("service add stt --profile vosk", "backend add gpu-2 ws://10.0.0.6:1 --connections 8", "backend add gpu-1 ws://10.0.0.5:1 --connections 8 --warm 3 --weight 0")
 	before := s.must("config export")
 	args := []string{"calibrate", face, "--through", "gpu-1", "--audio", shortSpeech(t), "--session", "2s", "--soak", "2s"}
 
@@ -60,7 +61,7 @@ func TestCalibrateThrough(t *testing.T) {
 		t.Errorf("%v\n%s", err, interrupted)
 	}
 	for _, says := range []string{
-		"  wsbouncer backend set gpu-1 --service stt --connections 8 --warm 3 --state enabled\n  wsbouncer service rm calibrate-gpu-1\n",
+		"  wsbouncer backend set gpu-1 --service stt --connections 8 --warm 3 --weight 0 --state enabled\n  wsbouncer service rm calibrate-gpu-1\n",
 		"gpu-1: drained", "gpu-1: in its own service", "gpu-1: put back",
 	} {
 		if !strings.Contains(interrupted.String(), says) {
@@ -322,9 +323,10 @@ func TestCalibrateThroughLeavesOtherChanges(t *testing.T) {
 		want   string // of the backend
 		says   string
 	}{
-		{set(config.Values{"weight": "2"}), "stt 8 3 enabled", "gpu-1: put back (version 2)\n"},
-		{set(config.Values{"connections": "12", "state": "draining"}), "stt 12 3 draining", "gpu-1: left as others have changed it meanwhile: connections 12, state draining\n"},
-		{set(config.Values{"service": "stt"}), "stt 8 3 enabled", "gpu-1: put back (version 2)\n"},
+		{set(config.Values{"labels": `{"zone":"a"}`}), "stt 8 3 2 enabled", "gpu-1: put back (version 2)\n"},
+		{set(config.Values{"weight": "3"}), "stt 8 3 3 enabled", "gpu-1: left as others have changed it meanwhile: weight 3\n"},
+		{set(config.Values{"connections": "12", "state": "draining"}), "stt 12 3 2 draining", "gpu-1: left as others have changed it meanwhile: connections 12, state draining\n"},
+		{set(config.Values{"service": "stt"}), "stt 8 3 2 enabled", "gpu-1: put back (version 2)\n"},
 		{config.Mutation{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}, "", "gpu-1: left as others have changed it meanwhile: it was removed\n"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -341,7 +343,7 @@ func TestCalibrateThroughLeavesOtherChanges(t *testing.T) {
 			snapshot, _ := store.Load(t.Context())
 			content, got := snapshot.Content(), ""
 			if content.Has(config.KindBackend, "gpu-1") {
-				for _, field := range []string{"service", "connections", "warm", "state"} {
+				for _, field := range []string{"service", "connections", "warm", "weight", "state"} {
 					got += " " + content.Value(config.KindBackend, "gpu-1", field)
 				}
 			}
@@ -365,8 +367,8 @@ func taken(t *testing.T) (p *through, store config.Store, messages *bytes.Buffer
 	}
 	messages = new(bytes.Buffer)
 	p = &through{
-		backend: "gpu-1", before: config.Values{"service": "stt", "connections": "8", "warm": "3", "state": "enabled"},
-		set:    config.Values{"service": "calibrate-gpu-1", "connections": "1024", "warm": "0", "state": "enabled"},
+		backend: "gpu-1", before: config.Values{"service": "stt", "connections": "8", "warm": "3", "weight": "2", "state": "enabled"},
+		set:    config.Values{"service": "calibrate-gpu-1", "connections": "1024", "warm": "0", "weight": "1", "state": "enabled"},
 		target: &target{Store: store}, to: messages, taken: true, last: t.Context(),
 	}
 	return p, store, messages
