@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
@@ -51,8 +52,8 @@ for the length of --soak, and shows that one more fails. A limit of time is for 
 shows in the growth of its lag, which may be nothing but its uncertainty.
 
 Run it against a server that serves no other clients: it will be overloaded. The command reads what the server
-publishes of its sessions, asks the proxy that it knows (--admin), and stops if the server has some, except with
---shared. Other clients show only if the server refuses a session that is alone.
+publishes of its sessions, asks the proxy that it knows (--admin) and its fleet, and stops if the server has some,
+except with --shared. Other clients show only if the server refuses a session that is alone.
 
 If it is interrupted, the same command continues within a day. With --save, the result is kept in the
 configuration, as the field calibrated of the --backend; 'wsbouncer check' warns if it is old, or if the
@@ -60,7 +61,7 @@ backend may get more connections. It does not change connections: the last line 
 
 With --through, the sessions go through the proxy, to one backend that no client gets meanwhile: it is drained, moves
 to a service of its own with a random path, and is put back at the end, also after an error, Ctrl-C or a closed
-terminal. After SIGKILL or a crash, use the commands that are printed at the beginning.
+terminal. In a fleet, it is drained at all proxies, and URL must lead to the one of --admin. After SIGKILL or a crash, use the commands that are printed at the beginning.
 
 The exit status is 0 if there is a result, 1 if there is none, and 2 for wrong usage. There is none if
 one stream alone fails, or if the server is not the same from step to step.`,
@@ -99,6 +100,7 @@ one stream alone fails, or if the server is not the same from step to step.`,
 	completeFlag(cmd, "profile", config.KindProfile)
 	flags.server.add(f)
 	flags.from.add(cmd)
+	flags.from.whole = true // any proxy of the fleet may have sessions on the server
 	flags.form.add(cmd, "text", asJSON, asYAML)
 	return cmd
 }
@@ -223,16 +225,29 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, p *throug
 		}
 	}
 	report := &calibrate.Report{URL: url, Profile: c.profile, Model: c.model, At: time.Now().UTC(), Limits: c.search.Limits}
+	var limits *proxyLimits
+	if p != nil {
+		limits = p.limits
+	}
+	server.Streams.Progress = func(load.Progress) { limits.look(ctx) } // once a second, until the streams of a step have ended
+	limits.begin(ctx)
 	if err := c.meet(ctx, server); err != nil {
-		return cmp.Or(p.limited(ctx, 1), err)
+		limits.look(ctx)
+		return cmp.Or(limits.kept(ctx, 1), err)
 	}
 	began := newCalibration(c, url, server)
 	report.Steps = began.load(messages)
 	measure := func(ctx context.Context, n int, length time.Duration) (calibrate.Measured, error) {
+		limits.begin(ctx)
 		m, err := server.Measure(ctx, n, length)
-		limited := p.limited(ctx, n) // also where the step holds, so that the next one is not judged by it
-		if verdict, _ := c.search.Limits.Judge(n, m); err != nil || verdict != calibrate.Holds {
-			err = cmp.Or(limited, err)
+		switch {
+		case errors.Is(err, calibrate.ErrGone):
+			limits.look(ctx) // what keeps a session from a server that has not recovered
+		case err != nil:
+			return m, err
+		}
+		if verdict, _ := c.search.Limits.Judge(n, m); verdict != calibrate.Holds {
+			err = cmp.Or(limits.kept(ctx, n), err)
 		}
 		return m, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/capacity"
 )
 
-// look looks for other clients of the server: in what the server publishes, and at the proxy whose configuration the command would change.
+// look looks for other clients of the server: in what the server publishes, and at the proxy whose configuration the command would change, with its fleet.
 func (c *calibrateFlags) look(cmd *cobra.Command, server *calibrate.Server) error {
 	reading, err := capacity.Read(cmd.Context(), server.Streams.Profile, server.Streams.Targets[0])
 	published := ""
@@ -31,30 +31,37 @@ func (c *calibrateFlags) look(cmd *cobra.Command, server *calibrate.Server) erro
 	default:
 		published = fmt.Sprintf("The server says that it has %s.", figures.Plural(reading.Used, "session"))
 	}
-	sessions, at := -1, ""
+	sessions, which := -1, ""
+	var fleet *api.Fleet
 	_ = c.from.use(cmd, false, func(t *target) error { // without a proxy, nothing was looked at
 		now := t.running(cmd.Context(), io.Discard)
 		if now == nil {
 			return nil
 		}
-		sessions, at = sessionsOn(now, server.Streams.Targets[0].Server()), t.name
+		sessions, which, fleet = sessionsOn(now, server.Streams.Targets[0].Server()), "proxy at "+t.name, now.Fleet
+		if fleet != nil && fleet.Whole {
+			which = "fleet of the " + which
+		}
 		return nil
 	})
 	proxy := "No proxy was asked for the server's sessions (--admin)."
 	switch {
 	case sessions > 0 && !c.shared:
-		return fmt.Errorf("the proxy at %s has %s on this server: drain the backend, or use --shared if they may be served badly", at, figures.Plural(sessions, "session"))
+		return fmt.Errorf("the %s has %s on this server: drain the backend, or use --shared if they may be served badly", which, figures.Plural(sessions, "session"))
 	case sessions >= 0:
-		proxy = fmt.Sprintf("The proxy at %s has %s on this server.", at, figures.Plural(sessions, "session"))
+		proxy = fmt.Sprintf("The %s has %s on this server.", which, figures.Plural(sessions, "session"))
 	}
 	server.Log("%s\n%s", published, proxy)
+	if fleet != nil {
+		sayMissing(cmd.ErrOrStderr(), fleet.Missing)
+	}
 	if reading.Used < 0 || err != nil {
 		server.Log("Clients that reach the server in another way do not show.")
 	}
 	return nil
 }
 
-// sessionsOn returns how many sessions a proxy has on the server of a URL.
+// sessionsOn returns how many sessions a proxy, or a whole fleet, has on the server of a URL.
 func sessionsOn(now *api.Stats, server string) (sessions int) {
 	address, _ := config.AddressOf(server)
 	count := func(name, url string, leased int) {

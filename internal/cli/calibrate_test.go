@@ -221,6 +221,30 @@ func TestCalibrateLooks(t *testing.T) {
 	}
 }
 
+// Sessions that other proxies of the fleet have on a server count, too, and those that do not answer are named.
+func TestCalibrateLooksAtFleet(t *testing.T) {
+	s := onProxy(t, open)
+	url := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
+	with := func(sessions int) api.Stats {
+		b := leased("gpu-1", "enabled", sessions)
+		b.URL = url
+		return backends(b)
+	}
+	s.playing(func() api.Stats { return with(0) })
+	s.inFleet(func() api.Stats {
+		now := with(5)
+		now.Fleet = &api.Fleet{Mode: api.FleetShare, Whole: true, Missing: []api.MissingProxy{{ID: "c", Name: "proxy-c", Why: "not seen for 12 s"}}}
+		return now
+	})
+	args := []string{"calibrate", url, "--audio", shortSpeech(t)}
+	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "has 5 sessions on this server: drain the backend") {
+		t.Errorf("status %d, %s", status, messages)
+	}
+	if _, _, messages := s.run(append(args, "--shared")...); !strings.Contains(messages, "The fleet of the proxy at unix:"+s.socket+" has 5 sessions on this server.\nNot included: proxy-c: not seen for 12 s\n") {
+		t.Errorf("%s", messages)
+	}
+}
+
 // A calibration that is interrupted before its first step says so, and how long it takes is said for numbers of streams that it may try.
 func TestCalibrateInterruptedEarly(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", t.TempDir())

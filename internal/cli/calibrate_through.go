@@ -29,9 +29,8 @@ type through struct {
 	most    int
 	path    string
 
-	reached map[string]uint64 // how often clients had reached each limit of the process when limited was called last; nil before
-
-	target *target
+	target *target // its proxy answers for the whole fleet
+	limits *proxyLimits
 	to     io.Writer // gets what is changed
 	cmd    *cobra.Command
 	taken  bool            // the backend must be put back
@@ -53,7 +52,8 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 	}
 	b := content.Backends[backend]
 	p := &through{backend: backend, before: make(config.Values), most: most, path: "/calibrate-" + rand.Text(), target: t, to: cmd.ErrOrStderr(), cmd: cmd}
-	for _, field := range []string{"service", "connections", "warm", "state"} {
+	p.limits = &proxyLimits{proxy: t.proxy.API().Local(), backend: backend}
+	for _, field := range []string{"service", "connections", "warm", "weight", "state"} {
 		p.before[field] = content.Value(config.KindBackend, backend, field)
 	}
 	switch has := content.Services[b.Service].Profile; {
@@ -69,44 +69,18 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 	case content.Has(config.KindService, p.service()):
 		return nil, fmt.Errorf("--through: the service %s exists: it is left from a calibration that was killed. Put the backend back first:\n%s", p.service(), p.words())
 	}
-	return p, p.served()
-}
-
-// limited returns an error that names a limit of the proxy that was met since the last call, or keeps so many streams from the server: it would pass for
-// the server's. nil if there is none, or no proxy, or if ctx has ended.
-func (p *through) limited(ctx context.Context, streams int) error {
-	if p == nil || ctx.Err() != nil {
-		return nil
-	}
 	var now api.Stats
-	if err := p.target.proxy.API().Get(ctx, api.StatsPath, nil, &now); err != nil {
-		return err
+	if err := t.proxy.API().Get(cmd.Context(), api.StatsPath, nil, &now); err != nil {
+		return nil, err
 	}
-	var err error
-	before := p.reached
-	p.reached = make(map[string]uint64)
-	for _, limit := range now.Limits.Totals { // the calibration's own service has none, and its sessions no tenant
-		if limit.Scope != "process" {
-			continue
-		}
-		p.reached[limit.Limit] = limit.Count
-		if before != nil && limit.Count > before[limit.Limit] {
-			err = fmt.Errorf("--through: what the server takes does not show, since clients reached the proxy's total-%s: raise it meanwhile", limit.Limit)
-		}
+	if now.Fleet != nil && len(now.Fleet.Missing) > 0 {
+		m := &now.Fleet.Missing[0]
+		return nil, fmt.Errorf("--through: another proxy may have sessions on the backend %s: %s (once it is known to be gone: wsbouncer proxy forget %s)", backend, m, m.ID)
 	}
-	for i := range now.Backends {
-		b := &now.Backends[i]
-		if most := b.MostConnections(); err == nil && b.Name == p.backend && most < min(streams, b.Ceiling) {
-			err = fmt.Errorf("--through: what the server takes does not show, since the proxy may have only %d of its %d connections, and other proxies have the rest: drain them meanwhile, or calibrate the server directly", most, b.Cap)
-		}
-	}
-	if err == nil && len(now.Shortages) > 0 {
-		err = fmt.Errorf("--through: what the server takes does not show, since the proxy lacks resources: %s", now.Shortages[0])
-	}
-	return err
+	return p, p.othersServe(&now)
 }
 
-// served returns an error unless the clients of the backend's service have another backend.
+// served returns an error unless the clients of the backend's service have another backend. A nil pointer is for no proxy.
 func (p *through) served() error {
 	if p == nil {
 		return nil
@@ -115,13 +89,37 @@ func (p *through) served() error {
 	if err := p.target.proxy.API().Get(p.cmd.Context(), api.StatsPath, nil, &now); err != nil {
 		return err
 	}
+	return p.othersServe(&now)
+}
+
+// othersServe returns an error unless the service has another backend that takes sessions, in a fleet for the clients of each proxy.
+func (p *through) othersServe(now *api.Stats) error {
+	takes := make(map[string]bool) // by proxy, empty for one without a fleet
 	for i := range now.Backends {
 		b := &now.Backends[i]
-		if b.Service == p.before["service"] && b.Name != p.backend && b.Usable && b.State == enabling.state && b.Weight > 0 {
-			return nil
+		if b.Service != p.before["service"] || b.Name == p.backend || b.Weight == 0 {
+			continue
+		}
+		parts := b.Proxies
+		if len(parts) == 0 {
+			parts = []api.BackendPart{{State: b.State, Usable: b.Usable}}
+		}
+		for _, part := range parts {
+			takes[part.Proxy] = takes[part.Proxy] || part.Usable && part.State == enabling.state
 		}
 	}
-	return fmt.Errorf("--through: the service %s has no other backend that takes sessions now, which its clients need", p.before["service"])
+	var without []string
+	for proxy, has := range takes {
+		if !has {
+			without = append(without, proxy)
+		}
+	}
+	if len(takes) > 0 && len(without) == 0 {
+		return nil
+	}
+	slices.Sort(without)
+	where := strings.TrimSuffix(" at "+strings.Join(without, ", "), " at ")
+	return fmt.Errorf("--through: the service %s has no other backend that takes sessions now%s, which its clients need", p.before["service"], where)
 }
 
 // service is the name of the backend's own service.
@@ -129,8 +127,8 @@ func (p *through) service() string { return "calibrate-" + p.backend }
 
 // words are the commands that put the backend back.
 func (p *through) words() string {
-	return fmt.Sprintf("  wsbouncer backend set %s --service %s --connections %s --warm %s --state %s\n  wsbouncer service rm %s",
-		p.backend, p.before["service"], p.before["connections"], p.before["warm"], p.before["state"], p.service())
+	return fmt.Sprintf("  wsbouncer backend set %s --service %s --connections %s --warm %s --weight %s --state %s\n  wsbouncer service rm %s",
+		p.backend, p.before["service"], p.before["connections"], p.before["warm"], p.before["weight"], p.before["state"], p.service())
 }
 
 // take drains the backend and moves it to its own service. It returns the URL of that service at the proxy's address for clients.
@@ -149,7 +147,7 @@ func (p *through) take(argument string) (address string, err error) {
 	}
 	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a random path. It is put back at the end, also after Ctrl-C. If this command is killed or crashes:\n%s\n", p.backend, p.words())
 	p.taken = true // from here on, it must be put back
-	p.set = config.Values{"service": p.service(), "connections": strconv.Itoa(p.most), "warm": "0", "state": draining.state}
+	p.set = config.Values{"service": p.service(), "connections": strconv.Itoa(p.most), "warm": "0", "weight": "1", "state": draining.state}
 	version, err := p.change(p.cmd.Context(), "", "drained", config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{"state": draining.state}})
 	if err != nil {
 		return "", err
@@ -173,7 +171,8 @@ func (p *through) take(argument string) (address string, err error) {
 	if err := w.inForce(p.cmd.Context()); err != nil {
 		return "", err
 	}
-	return address, p.limited(p.cmd.Context(), 0)
+	p.limits.look(p.cmd.Context())
+	return address, p.limits.met
 }
 
 // seenByServers are the fields of a service that decide what its servers get of a client's session.

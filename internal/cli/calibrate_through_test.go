@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -20,11 +22,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// A backend that is calibrated via the proxy is put back: after an interruption, when no other backend is left, and where the proxy does not do what it is told.
+// A backend that is calibrated via the proxy, such as a new one whose weight is still 0, is put back: after an interruption, when no other backend is left, and
+// where the proxy does not do what it is told.
 func TestCalibrateThrough(t *testing.T) {
 	s := onProxy(t, open)
 	face := simulated(t, sim.Options{Protocol: sim.Vosk}) // stands for the proxy's address for clients
-	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8 --warm 3", "backend add gpu-2 ws://10.0.0.6:1 --connections 8")
+	s.must("service add stt --profile vosk", "backend add gpu-2 ws://10.0.0.6:1 --connections 8", "backend add gpu-1 ws://10.0.0.5:1 --connections 8 --warm 3 --weight 0")
 	before := s.must("config export")
 	args := []string{"calibrate", face, "--through", "gpu-1", "--audio", shortSpeech(t), "--session", "2s", "--soak", "2s"}
 
@@ -58,7 +61,7 @@ func TestCalibrateThrough(t *testing.T) {
 		t.Errorf("%v\n%s", err, interrupted)
 	}
 	for _, says := range []string{
-		"  wsbouncer backend set gpu-1 --service stt --connections 8 --warm 3 --state enabled\n  wsbouncer service rm calibrate-gpu-1\n",
+		"  wsbouncer backend set gpu-1 --service stt --connections 8 --warm 3 --weight 0 --state enabled\n  wsbouncer service rm calibrate-gpu-1\n",
 		"gpu-1: drained", "gpu-1: in its own service", "gpu-1: put back",
 	} {
 		if !strings.Contains(interrupted.String(), says) {
@@ -112,6 +115,56 @@ func TestCalibrateThroughRefuses(t *testing.T) {
 	}
 }
 
+// In a fleet, a backend is drained at all proxies before it is moved, and nothing is changed unless all of them answer and have another backend.
+func TestCalibrateThroughInFleet(t *testing.T) {
+	s := onProxy(t, open)
+	face := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
+	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8", "backend add gpu-2 ws://10.0.0.6:1 --connections 8")
+	before := s.must("config export")
+	of := func(sessions, usable bool, fleet *api.Fleet) api.Stats { // at proxy-b, where gpu-2 is usable or not
+		state := s.present(t).Backends["gpu-1"].State
+		one, other := leased("gpu-1", state, 0), leased("gpu-2", "enabled", 0)
+		one.Proxies = []api.BackendPart{{Proxy: "proxy-a", State: state}, {Proxy: "proxy-b", State: state}}
+		if sessions {
+			one.Leased, one.Proxies[1].Leased = 5, 5
+		}
+		other.Service, other.Proxies = "stt", []api.BackendPart{{Proxy: "proxy-a", State: "enabled", Usable: true}, {Proxy: "proxy-b", State: "enabled", Usable: usable}}
+		now := backends(one, other)
+		now.Fleet = fleet
+		return now
+	}
+	s.playing(func() api.Stats { // of proxy-a
+		now := of(false, true, nil)
+		now.Backends[0].Proxies, now.Backends[1].Proxies = nil, nil
+		return now
+	})
+	away := &api.Fleet{Mode: api.FleetShare, Whole: true, Missing: []api.MissingProxy{{ID: "c", Name: "proxy-c", Why: "not seen for 12 s"}}}
+	for _, c := range []struct {
+		whole   func() api.Stats
+		says    string
+		changes bool
+	}{
+		{func() api.Stats { return of(true, true, nil) }, "gpu-1: 5 sessions left (proxy-b 5)", true},
+		{func() api.Stats { return of(false, false, nil) }, "the service stt has no other backend that takes sessions now at proxy-b, which its clients need", false},
+		{func() api.Stats { return of(false, true, away) }, "another proxy may have sessions on the backend gpu-1: proxy-c: not seen for 12 s", false},
+	} {
+		s.inFleet(c.whole)
+		ctx, cancel := context.WithCancel(t.Context())
+		root := newRootCommand()
+		root.SetArgs(append([]string{"calibrate", face, "--through", "gpu-1", "--audio", shortSpeech(t), "--session", "2s", "--soak", "2s"}, s.where...))
+		messages := &canceller{word: c.says, end: cancel}
+		root.SetErr(messages)
+		err := root.ExecuteContext(ctx)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(messages.String(), "gpu-1: drained") != c.changes || strings.Contains(messages.String(), "in its own service") {
+			t.Errorf("want %q: %v\n%s", c.says, err, messages)
+		}
+		if after := s.must("config export"); after != before {
+			t.Errorf("%s\nwant\n%s", after, before)
+		}
+	}
+}
+
 // present returns what the configuration says.
 func (s *stage) present(t *testing.T) config.Content {
 	store, err := stores.Open(s.database, config.Options{ReadOnly: true})
@@ -128,8 +181,27 @@ func (s *stage) present(t *testing.T) config.Content {
 	return snapshot.Content()
 }
 
-// What keeps the sessions from the server because of the proxy's own limits is no result.
+// inFrontOf returns a server in front of another, and whether that one has refused the last session.
+func inFrontOf(t *testing.T, server string) (front string, refused *atomic.Bool) {
+	t.Helper()
+	at, err := url.Parse(strings.Replace(server, "ws://", "http://", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused = new(atomic.Bool)
+	to := httputil.NewSingleHostReverseProxy(at)
+	to.ModifyResponse = func(r *http.Response) error {
+		refused.Store(r.StatusCode != http.StatusSwitchingProtocols)
+		return nil
+	}
+	s := httptest.NewServer(to)
+	t.Cleanup(s.Close)
+	return strings.Replace(s.URL, "http://", "ws://", 1), refused
+}
+
+// What keeps the sessions from the server because of the proxy's own limits is no result, also if nothing is short any longer when the server has recovered.
 func TestCalibrateThroughProxyLimits(t *testing.T) {
+	var refused *atomic.Bool
 	s := onProxy(t, open)
 	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8", "backend add gpu-2 ws://10.0.0.6:1 --connections 8")
 	for _, c := range []struct {
@@ -143,10 +215,15 @@ func TestCalibrateThroughProxyLimits(t *testing.T) {
 			now.Limits.Totals = []api.LimitTotal{{Limit: "session-limit", Scope: "process", Count: 7}} // reached before
 			now.Backends[0].Places, now.Backends[0].Ceiling, now.Backends[0].Cap, now.Backends[0].Limit = new(api.Places), 1024, 1024, 1
 		}},
-		{"lacks resources: no descriptor", func(now *api.Stats, _ uint64) { now.Shortages = []string{"no descriptor"} }},
+		{"lacks resources: no descriptor", func(now *api.Stats, _ uint64) {
+			if refused.Load() { // by its server, until that has recovered
+				now.Shortages = []string{"no descriptor"}
+			}
+		}},
 	} {
 		t.Setenv("STATE_DIRECTORY", t.TempDir())
-		face := simulated(t, sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{Full: 1}})
+		var face string
+		face, refused = inFrontOf(t, simulated(t, sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{Full: 1}}))
 		other, asked := leased("gpu-2", "enabled", 0), uint64(0)
 		other.Service = "stt"
 		s.playing(func() api.Stats {
@@ -246,9 +323,10 @@ func TestCalibrateThroughLeavesOtherChanges(t *testing.T) {
 		want   string // of the backend
 		says   string
 	}{
-		{set(config.Values{"weight": "2"}), "stt 8 3 enabled", "gpu-1: put back (version 2)\n"},
-		{set(config.Values{"connections": "12", "state": "draining"}), "stt 12 3 draining", "gpu-1: left as others have changed it meanwhile: connections 12, state draining\n"},
-		{set(config.Values{"service": "stt"}), "stt 8 3 enabled", "gpu-1: put back (version 2)\n"},
+		{set(config.Values{"labels": `{"zone":"a"}`}), "stt 8 3 2 enabled", "gpu-1: put back (version 2)\n"},
+		{set(config.Values{"weight": "3"}), "stt 8 3 3 enabled", "gpu-1: left as others have changed it meanwhile: weight 3\n"},
+		{set(config.Values{"connections": "12", "state": "draining"}), "stt 12 3 2 draining", "gpu-1: left as others have changed it meanwhile: connections 12, state draining\n"},
+		{set(config.Values{"service": "stt"}), "stt 8 3 2 enabled", "gpu-1: put back (version 2)\n"},
 		{config.Mutation{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}, "", "gpu-1: left as others have changed it meanwhile: it was removed\n"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -265,7 +343,7 @@ func TestCalibrateThroughLeavesOtherChanges(t *testing.T) {
 			snapshot, _ := store.Load(t.Context())
 			content, got := snapshot.Content(), ""
 			if content.Has(config.KindBackend, "gpu-1") {
-				for _, field := range []string{"service", "connections", "warm", "state"} {
+				for _, field := range []string{"service", "connections", "warm", "weight", "state"} {
 					got += " " + content.Value(config.KindBackend, "gpu-1", field)
 				}
 			}
@@ -289,8 +367,8 @@ func taken(t *testing.T) (p *through, store config.Store, messages *bytes.Buffer
 	}
 	messages = new(bytes.Buffer)
 	p = &through{
-		backend: "gpu-1", before: config.Values{"service": "stt", "connections": "8", "warm": "3", "state": "enabled"},
-		set:    config.Values{"service": "calibrate-gpu-1", "connections": "1024", "warm": "0", "state": "enabled"},
+		backend: "gpu-1", before: config.Values{"service": "stt", "connections": "8", "warm": "3", "weight": "2", "state": "enabled"},
+		set:    config.Values{"service": "calibrate-gpu-1", "connections": "1024", "warm": "0", "weight": "1", "state": "enabled"},
 		target: &target{Store: store}, to: messages, taken: true, last: t.Context(),
 	}
 	return p, store, messages

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -32,7 +33,8 @@ type stage struct {
 
 	mu      sync.Mutex
 	stats   func() api.Stats // guarded by mu; nil: the proxy knows nothing
-	answers int              // guarded by mu: how often they were asked for
+	whole   func() api.Stats // guarded by mu; nil: the proxy has no fleet
+	answers int              // guarded by mu: how often its own were asked for
 }
 
 // alone has commands see nothing of the machine that the tests run on.
@@ -92,6 +94,9 @@ func onProxyWith(t *testing.T, access admin.Access, o remote.HandlerOptions) *st
 	s.serveMoves(mux)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query() // a proxy without a fleet answers for itself
+		if query.Has(api.FleetParameter) && r.URL.Path == api.StatsPath && s.answerWhole(w) {
+			return
+		}
 		query.Del(api.FleetParameter)
 		r.URL.RawQuery = query.Encode()
 		mux.ServeHTTP(w, r)
@@ -125,6 +130,28 @@ func (s *stage) playing(stats func() api.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats = stats
+}
+
+// inFleet sets what the proxy says of its whole fleet.
+func (s *stage) inFleet(whole func() api.Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.whole = whole
+}
+
+// answerWhole answers for the whole fleet; false if there is none.
+func (s *stage) answerWhole(w http.ResponseWriter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.whole == nil {
+		return false
+	}
+	now := s.whole()
+	now.Fleet = cmp.Or(now.Fleet, &api.Fleet{Mode: api.FleetShare, Whole: true})
+	if err := json.NewEncoder(w).Encode(now); err != nil {
+		s.t.Error(err)
+	}
+	return true
 }
 
 // run runs a command there.

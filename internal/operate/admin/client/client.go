@@ -85,6 +85,11 @@ func Open(address string, o Options) (*Client, error) {
 // Address returns the address that New was called with.
 func (c *Client) Address() string { return c.address }
 
+// Local returns a client that shares the connections of this one, and asks its proxy only, never the whole fleet.
+func (c *Client) Local() *Client {
+	return &Client{address: c.address, target: c.target, token: c.token, header: c.header, maxAnswer: c.maxAnswer, transport: c.transport, http: c.http}
+}
+
 // Close closes connections that no request uses.
 func (c *Client) Close() error {
 	c.transport.CloseIdleConnections()

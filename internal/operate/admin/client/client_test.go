@@ -46,6 +46,20 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// A client that asks for the whole fleet has one that asks its proxy only, with the same token.
+func TestLocal(t *testing.T) {
+	whole := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"text":"%s %s"}`, r.URL, r.Header.Get("Authorization"))
+	})
+	whole.fleet.Store(true)
+	for want, c := range map[string]*Client{"/api/v1/stats?fleet=true Bearer abc": whole, "/api/v1/stats Bearer abc": whole.Local()} {
+		var got api.Outcome
+		if err := c.Get(t.Context(), api.StatsPath, nil, &got); err != nil || got.Text != want {
+			t.Errorf("%v: got %q, want %q", err, got.Text, want)
+		}
+	}
+}
+
 // What the proxy refuses keeps its kind and words; what is no answer of a proxy says so.
 func TestRefused(t *testing.T) {
 	status, body := 0, ""
