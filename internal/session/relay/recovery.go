@@ -82,6 +82,8 @@ type recovery struct {
 type left struct {
 	backend *backend.Backend
 	meter   *meter.Backend // its counters, held until it is known what came of the move; nil after that
+	at      loop.Instant
+	cause   meter.Cause
 
 	by     party
 	class  meter.Class
