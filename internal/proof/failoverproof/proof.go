@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/url"
 	"slices"
 	"sync"
@@ -60,6 +62,10 @@ type Options struct {
 	// Age is how long servers let a connection live; they say so Notice before, as Gemini does, unless that is 0. Default 0: for ever. The profile knows
 	// the age, or what they say.
 	Age, Notice time.Duration
+	// Memory is the proxy's replay-memory in bytes. Default: the proxy's own.
+	Memory int64
+	// Pieces has each message of a client come in two pieces, with a pause between them. Clients that come back send whole ones.
+	Pieces bool
 	// Patience is how long a session waits for what must come. Default 30 s.
 	Patience time.Duration
 	// Profile is the name of the profile, and ProfileFile the file that has it. Default: the protocol's own.
@@ -268,10 +274,33 @@ func (r *proof) connect(ctx context.Context, t *talk) error {
 	if err != nil {
 		return fmt.Errorf("dialing: %w", err)
 	}
+	if r.o.Pieces {
+		established.Conn = &inPieces{established.Conn, t.dice}
+	}
 	t.conn = speaker.NewConn(established, r.o.Patience)
 	t.trace.Add("begins as %v", established.Conn.LocalAddr())
 	return nil
 }
+
+// inPieces is a connection over which all that is written goes in two pieces. It belongs to its session's goroutine.
+type inPieces struct {
+	net.Conn
+	dice *rand.Rand
+}
+
+// Write implements [net.Conn].
+func (c *inPieces) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b[:c.dice.IntN(len(b))])
+	if err != nil {
+		return n, err
+	}
+	time.Sleep(time.Duration(c.dice.Int64N(int64(longestPause))))
+	rest, err := c.Conn.Write(b[n:])
+	return n + rest, err
+}
+
+// longestPause is the longest pause between two pieces.
+const longestPause = 20 * time.Millisecond
 
 // target returns where a session goes, with the path that it asks for.
 func (r *proof) target(t *talk) (*handshake.Target, error) {

@@ -44,10 +44,11 @@ func TestDirect(t *testing.T) {
 	runs.Wait()
 }
 
-// Servers die, close, hang and are drained, and sessions continue as if nothing had happened.
+// Servers die, close, hang and are drained, and sessions continue as if nothing had happened. So do those for which there is too little memory.
 func TestProof(t *testing.T) {
 	var runs sync.WaitGroup
 	for _, protocol := range []string{"vosk", "deepgram"} {
+		runs.Go(func() { shortOfMemory(t, protocol) })
 		runs.Go(func() {
 			report := run(t, Options{
 				Protocol: protocol, Sessions: 30, Events: 4, Every: 700 * time.Millisecond, Seed: 11, MinLength: 2 * time.Second, MaxLength: 4 * time.Second,
@@ -62,6 +63,21 @@ func TestProof(t *testing.T) {
 		})
 	}
 	runs.Wait()
+}
+
+// shortOfMemory is a proof whose clients' messages come in pieces, and whose sessions stop being recoverable at any moment, since memory is short,
+// and are recoverable again.
+func shortOfMemory(t *testing.T, protocol string) {
+	report := run(t, Options{
+		Protocol: protocol, Sessions: 40, Duration: time.Second, Seed: 11, MinLength: 5 * time.Second, MaxLength: 9 * time.Second, Speed: 4,
+		Utterance: 30, Pieces: true, Memory: 1 << 20,
+	})
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	if report.Unassured == "" {
+		t.Errorf("%s: all sessions stayed recoverable", protocol)
+	}
 }
 
 // Servers end sessions at an age, as OpenAI and Soniox do, and with a notice, as Gemini does. Their clients see it, and those of the proxy do not.

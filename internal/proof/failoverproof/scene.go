@@ -83,6 +83,7 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 			settings.CloseTimeout = time.Second
 			settings.DrainTimeout = 0
 			settings.Failover = "replay"
+			settings.ReplayMemory = o.Memory
 			settings.StallTimeout = time.Second
 			if o.Cuts > 0 {
 				settings.Reconnect = o.Patience

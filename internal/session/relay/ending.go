@@ -12,6 +12,9 @@ import (
 
 // recordEnd notes who ends the session and why.
 func (s *Session) recordEnd(e *event) {
+	if e.kind == notServed && s.leg.conn == nil { // it has searched for long enough
+		s.failover.endAsLost(e)
+	}
 	s.record.Relayed = s.relayed() // before the end: without a connection, only what is recorded counts after that
 	s.record.End(e.by, e.class, e.code, e.reason)
 	if s.leg.conn == nil {

@@ -182,3 +182,15 @@ func TestCloseBeforeLastAnswer(t *testing.T) {
 		})
 	}
 }
+
+// The same of a session that is not recoverable, whose client has said something behind its last message.
+func TestCloseBehindTooMuch(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{Service: func(s *route.Service) { s.CloseTimeout = 20 * time.Millisecond }})
+	client, server, _ := r.began()
+	r.on(func(s *Session) { s.failover.loseMemory() })
+	client.SendBytes(client.Encode(true, frame.Text, []byte(voskEnd)), client.Encode(true, frame.Text, []byte("more")))
+	r.is(completing)
+	client.SendClose(frame.NormalClosure, "bye")
+	client.ExpectClose(frame.NormalClosure, "the session is over")
+	_, _ = client.Close(), server.Close()
+}

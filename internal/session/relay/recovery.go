@@ -48,7 +48,7 @@ type recovery struct {
 	window       replay.Window
 	rest         []byte        // data frames that wait: the client is not read meanwhile
 	outgoing     frame.Scanner // of what streams to the server
-	framesBefore uint64        // for taps: frames that outgoing has not counted
+	framesBefore uint64        // for taps: frames that outgoing does not count
 	first        profile.Entry // of the client's first message
 	closing      []byte        // the payload of the client's close frame, which waits until all is sent; nil for none
 	limit        int64         // bytes of audio that the service's ReplayWindow is; 0 before the first audio
@@ -82,6 +82,8 @@ type recovery struct {
 type left struct {
 	backend *backend.Backend
 	meter   *meter.Backend // its counters, held until it is known what came of the move; nil after that
+	at      loop.Instant
+	cause   meter.Cause
 
 	by     party
 	class  meter.Class
@@ -172,12 +174,20 @@ func attrs(list []slog.Attr) (all []any) {
 	return all
 }
 
-// stream lets the client's messages stream to the server, from a message boundary on. Nothing is kept.
+// stream lets the client's messages stream to the server, from the beginning of the one under way on. Nothing is kept.
 func (f *recovery) stream() {
+	s := f.session
 	f.window.Free()
-	f.outgoing, f.framesBefore = frame.NewClientScanner(0), f.session.scanner.Frames
-	if conn := f.session.leg.conn; conn != nil {
-		f.session.leg.up.scanner = &f.outgoing
+	if s.life.state == relaying && !f.up.between() {
+		f.restore(f.up.begun(), f.rest)
+		f.up.reset()
+		s.client.Post(f.pump) // later, since the leg may only be beginning
+	}
+	waiting := frame.NewClientScanner(0)
+	_, _ = waiting.Next(f.rest)
+	f.outgoing, f.framesBefore = frame.NewClientScanner(0), s.scanner.Frames-waiting.Frames
+	if conn := s.leg.conn; conn != nil {
+		s.leg.up.scanner = &f.outgoing
 		f.outgoing.Inspect = conn.Boundary().Inspect(profile.FromClient)
 	}
 }

@@ -107,6 +107,9 @@ func (f *recovery) deliver(m *message, payload, wanted []byte) {
 	if d.closed {
 		return
 	}
+	if f.machine.AwaitsDelivery() { // the client may be told so before
+		f.happens(&failover.Event{Kind: failover.Delivered})
+	}
 	if same(payload, wanted) {
 		d.to.Write(m.raw)
 	} else {
@@ -117,9 +120,6 @@ func (f *recovery) deliver(m *message, payload, wanted []byte) {
 	}
 	if s.learns {
 		s.account.affinity.got(m.op, wanted)
-	}
-	if f.machine.AwaitsDelivery() {
-		f.happens(&failover.Event{Kind: failover.Delivered})
 	}
 }
 

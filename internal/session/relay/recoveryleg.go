@@ -53,7 +53,8 @@ func (f *recovery) over() bool {
 func (f *recovery) leaveWith(e *event) {
 	s := f.session
 	s.meter.Hold() // succeeds, since the session holds it
-	f.left = left{backend: s.record.Backend, meter: s.meter, by: e.by, class: e.class, code: e.code, reason: e.reason}
+	at, cause := f.machine.Left()
+	f.left = left{backend: s.record.Backend, meter: s.meter, at: at, cause: cause, by: e.by, class: e.class, code: e.code, reason: e.reason}
 	e.closed = e.kind == backendClosed
 	e.kind = interrupted
 }
@@ -349,9 +350,8 @@ func (f *recovery) recordMove() {
 	if len(f.moves) == failover.MovesShown {
 		f.moves = slices.Delete(f.moves, 0, 1)
 	}
-	at, cause := f.machine.Left()
 	f.moves = append(f.moves, Move{
-		At: time.Now().Add(at.Until()), From: f.left.backend.Name(), To: f.session.record.Backend.Name(), Cause: cause,
+		At: time.Now().Add(f.left.at.Until()), From: f.left.backend.Name(), To: f.session.record.Backend.Name(), Cause: f.left.cause,
 	})
 	f.session.record.Moves++
 	f.session.sayMoved()
@@ -371,8 +371,7 @@ func (f *recovery) noteMove() {
 // countMove counts what came of a move, for the server that was left.
 func (f *recovery) countMove(moved bool) {
 	if m := f.left.meter; m != nil {
-		_, cause := f.machine.Left()
-		m.FailedOver(cause, moved)
+		m.FailedOver(f.left.cause, moved)
 		f.releaseMeter()
 	}
 }
@@ -385,9 +384,9 @@ func (f *recovery) releaseMeter() {
 	}
 }
 
-// endAsLost makes the end of a search without success the end that the session would have had without the search.
+// endAsLost makes the end of a search without success, or for too long, the end that the session would have had without the search. f may be nil.
 func (f *recovery) endAsLost(e *event) {
-	if f == nil || e.class == meter.Shutdown || f.machine.State() != failover.Left {
+	if f == nil || e.class == meter.Shutdown || !f.machine.AwaitsDelivery() {
 		return
 	}
 	f.happens(&failover.Event{Kind: failover.SearchFailed})

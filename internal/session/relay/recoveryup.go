@@ -19,6 +19,8 @@ const (
 func (f *recovery) fromClient(b []byte) {
 	switch {
 	case f.session.life.state == completing: // it has said its last word; what follows goes nowhere
+		f.pass(f.rest)
+		f.rest = nil
 		f.pass(b)
 		return
 	case len(f.rest) > 0:
@@ -217,17 +219,17 @@ func (f *recovery) relay(b []byte) (taken int) {
 
 // holds reports whether the client is not to be read for now.
 func (f *recovery) holds() bool {
-	if len(f.rest) > 0 || f.closing != nil {
+	s := f.session
+	switch {
+	case s.life.state > moving:
+		return false
+	case len(f.rest) > 0 || f.closing != nil:
 		return true
-	}
-	switch s := f.session; s.life.state {
-	case relaying:
-		ahead := f.machine.CatchesUp()
-		return s.leg.hold && !ahead || s.leg.up.to.Stalled() || !f.atEnd() && (!ahead || f.tooMuch())
-	case moving:
+	case s.life.state == moving:
 		return !f.machine.Recoverable() || f.tooMuch()
 	}
-	return false
+	ahead := f.machine.CatchesUp()
+	return s.leg.hold && !ahead || s.leg.up.to.Stalled() || !f.atEnd() && (!ahead || f.tooMuch())
 }
 
 // regulate reads the client again, or not, while the session relays or moves.

@@ -27,7 +27,7 @@ type setup = sessiontest.Setup
 //
 // where SKIP has those that must fail. These send a part of a message and expect it to arrive, but a line waits for the rest:
 //
-//	PingDuringLargeFrame|EmptyFrames|ClientBreaksProtocol|TextTurnsBad|WhatIsIdle|Faults
+//	PingDuringLargeFrame|EmptyFrames|ClientBreaksProtocol|TextTurnsBad|WhatIsIdle|Faults|WithinMessage|PiecesAndShortMemory
 //
 // These expect another reason, or state, of a session whose client leaves:
 //

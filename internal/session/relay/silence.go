@@ -78,6 +78,9 @@ const keepaliveRetries = 4
 // everything that was sent. It goes between two messages of the client, and counts as none.
 func (s *Session) keepServerAlive() {
 	every := s.keepaliveEvery()
+	if every == 0 { // the client has come back meanwhile
+		return
+	}
 	left := every - time.Duration(loop.Now()-s.activity.client)
 	if left <= 0 {
 		left = every / keepaliveRetries

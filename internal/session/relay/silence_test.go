@@ -148,6 +148,22 @@ func TestKeepalivesGoOn(t *testing.T) {
 	})
 }
 
+// A keepalive that was due for a client that has come back is not sent.
+func TestNoKeepaliveAfterReturn(t *testing.T) {
+	r := newRig(t, ownProfile(t, setup{Script: new(wstest.Server)}, keepalive))
+	client, server := r.Session()
+	client.Send(frame.Text, "one")
+	server.Expect(frame.Text, "one")
+	r.sent()
+	r.on(func(s *Session) {
+		s.KeepServerAlive(true)
+		s.KeepServerAlive(false)
+	})
+	r.silent()
+	client.Send(frame.Text, "two")
+	server.Expect(frame.Text, "two")
+}
+
 // A connection that got a keepalive while it was idle need not wait for longer in the session.
 func TestFirstKeepaliveOfSession(t *testing.T) {
 	r := newRig(t, ownProfile(t, setup{Script: new(wstest.Server), Service: keeps}, keepalive))

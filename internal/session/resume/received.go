@@ -158,8 +158,12 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 		case r.header.Opcode == frame.Close:
 			r.closed, whole = true, pos
 		case r.streams:
-			if p.Begins && r.header.Opcode == frame.Pong { // one that comes in pieces is not looked at
+			switch {
+			case r.header.Opcode != frame.Pong:
+			case p.Begins:
 				l.acknowledged(r.header, data[r.begin+r.size:pos])
+			default: // its beginning has passed: the client is asked again
+				l.kept.pinged = false
 			}
 		default:
 			own := r.header.Opcode == frame.Pong && l.acknowledged(r.header, data[r.begin+r.size:pos])

@@ -44,6 +44,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.Float64Var(&s.proof.Speed, "speed", 1, "how many times faster than real time clients speak, as a `factor`")
 	flags.DurationVar(&s.proof.MinLength, "shortest", 5*time.Second, "shortest `duration` of a session's audio")
 	flags.DurationVar(&s.proof.MaxLength, "longest", 30*time.Second, "longest `duration` of a session's audio")
+	flags.Int64Var(&s.proof.Memory, "memory", 0, "the proxy's replay-memory in `bytes`; 0 for its default")
+	flags.BoolVar(&s.proof.Pieces, "pieces", false, "let clients send each message in two pieces, with a pause between them")
 	flags.BoolVar(&s.proof.Direct, "direct", false, "let clients speak with the servers directly; nothing may happen to servers then")
 	flags.BoolVar(&s.proof.Verbose, "verbose", false, "print events, and the proxy's log")
 	if err := flags.Parse(args); err != nil {

@@ -298,12 +298,16 @@ func (m *Machine) Handle(e *Event, do []Action) []Action {
 	case Answered:
 		return m.answered(e, do)
 	case SearchFailed:
-		if m.state == Left {
+		if m.left.at != 0 && !m.left.counted {
+			m.left.counted = true
 			do = append(do, CountNotMoved)
 		}
 	case EndDecided:
 		return m.refuseMove("the session is ending", do)
 	case Ended:
+		if m.Resumes() {
+			do = m.arrive(do)
+		}
 		return m.refuseMove("the session has ended", m.settle(Blame, do))
 	case MoveOrdered:
 		return m.moveOrdered(e, do)
@@ -346,7 +350,7 @@ func (m *Machine) leave(e *Event, do []Action) []Action {
 	if e.Why, do = m.protect(e, do); e.Why != "" {
 		return do
 	}
-	do = m.settle(Blame, do)
+	do = m.settle(Blame, m.arrive(do))
 	m.left = departure{cause: e.Cause, code: e.Code, at: e.Now, answered: e.Answered, outcome: awaited}
 	if e.Spared {
 		m.left.outcome = spared
@@ -363,10 +367,8 @@ func (m *Machine) legBegan(e *Event, do []Action) []Action {
 	}
 	m.Began = e.Now
 	switch m.state {
-	case Left:
-		do = append(do, CountMoved)
-	case TurnedAway, LastReplay:
-		if m.left.at != 0 {
+	case Left, TurnedAway, LastReplay:
+		if m.left.counted {
 			do = append(do, Redirect)
 		}
 	default: // the server before it has said nothing
@@ -408,9 +410,19 @@ func (m *Machine) progressed(e *Event, do []Action) []Action {
 func (m *Machine) caughtUp(e *Event, do []Action) []Action {
 	do = append(do, TellCaughtUp, ForgetRefusals)
 	if m.left.at != 0 {
-		do = m.completeMove(e, append(do, NoteMove))
+		do = m.completeMove(e, append(m.arrive(do), NoteMove))
 	}
 	return do
+}
+
+// arrive counts that another server continues the session: it has got all that the one before had got, or has answered, and has not refused the
+// session before that.
+func (m *Machine) arrive(do []Action) []Action {
+	if m.left.at == 0 || m.left.counted {
+		return do
+	}
+	m.left.counted = true
+	return append(do, CountMoved)
 }
 
 // delivered settles the move: the present server continues the session.
@@ -418,7 +430,7 @@ func (m *Machine) delivered(do []Action) []Action {
 	if m.left.outcome == known {
 		return do
 	}
-	do = m.settle(Blame, do)
+	do = m.settle(Blame, m.arrive(do))
 	if !m.left.cause.Planned() {
 		do = append(do, Measure)
 	}
@@ -496,6 +508,7 @@ type departure struct {
 	at       loop.Instant // 0 for never
 	answered profile.Position
 	outcome  outcome
+	counted  bool // whether another server has continued the session is counted
 }
 
 // outcome is what is known about the move from a server that a session has left.

@@ -175,7 +175,7 @@ func (w *world) last() *departed {
 func (w *world) perform(a Action, e *Event) {
 	w.t.Helper()
 	d := w.last()
-	if w.m.State() == Left && (a == Blame || a == BlameAlike) && e.Kind != Ended { // it is about the departure before this one
+	if w.m.State() == Left && (a == Blame || a == BlameAlike || a == CountMoved) && e.Kind != Ended { // it is about the departure before this one
 		d = &w.departures[max(0, len(w.departures)-2)]
 	}
 	switch a {
@@ -185,7 +185,8 @@ func (w *world) perform(a Action, e *Event) {
 		d.blamed++
 	case EndAlike:
 	case CountMoved:
-		w.must(e.Kind == LegBegan && d.counted == 0, "a move is counted twice")
+		w.must(d.counted == 0, "what came of a move is counted twice")
+		w.must(w.caughtUp || e.Kind == Delivered || e.Kind == ServerFailed || e.Kind == Ended, "a move is counted too early")
 		d.counted++
 	case CountNotMoved:
 		w.must(e.Kind == SearchFailed && d.counted == 0, "what came of a move is counted twice")
@@ -604,8 +605,8 @@ func (w *world) begins() {
 		w.must(len(w.told) == 0, "the first server is told something")
 	case before.Recoverable() || before.Resumes():
 		w.must(w.m.Resumes() && w.m.Recoverable() == before.Recoverable() && w.told[Replay] == 1 && w.m.Began == w.now, "the next server gets no replay")
-		w.must((w.told[CountMoved] == 1) == (before.State() == Left), "a move is not counted, or one that is none")
-		w.must((w.told[Redirect] == 1) == (before.State() != Left && len(w.departures) > 0), "a move has led elsewhere, unnoticed")
+		w.must(w.told[CountMoved] == 0, "a move is counted although the server may refuse the session")
+		w.must(w.told[Redirect] == w.last().counted, "a move has led elsewhere, unnoticed")
 	default:
 		w.must(w.told[TellCaughtUp] == 1, "a server that gets no replay has nothing to catch up with")
 	}
@@ -619,10 +620,10 @@ func (w *world) findsNone() {
 	if w.serving {
 		return
 	}
-	state := w.m.State()
+	open := len(w.departures) > 0 && w.last().counted == 0
 	e := w.event(SearchFailed)
 	w.happens(&e)
-	w.must((w.told[CountNotMoved] == 1) == (state == Left), "it is not counted that no server continues the session")
+	w.must((w.told[CountNotMoved] == 1) == open, "it is not counted that no server continues the session")
 	w.finish()
 }
 
@@ -786,6 +787,7 @@ func (w *world) finish() {
 	w.must(!w.searching, "a session looks for a connection for its move, and has ended")
 	e = w.event(Ended)
 	w.happens(&e)
+	w.must(w.told[CountMoved] == 0 || w.serving || !w.m.Recoverable(), "a session has moved that has no server")
 }
 
 func (w *world) ends() {
@@ -793,6 +795,7 @@ func (w *world) ends() {
 	for i := range w.departures {
 		d := &w.departures[i]
 		w.must(d.blamed == 1 == d.spared, "departure %d is blamed %d times", i, d.blamed)
+		w.must(d.counted == 1 || i == len(w.departures)-1 && !w.serving, "it is not counted what came of departure %d", i)
 	}
 }
 
