@@ -74,7 +74,6 @@ func TestUsageErrors(t *testing.T) {
 		{"bad key of a hash", check("--balance", "hash:cookie:id"), []string{"--balance", `"hash:cookie:id"`, "hash:client, hash:header:NAME, hash:query:NAME"}},
 		{"removed field", check("--hash-by", "client"), []string{"--hash-by", "no longer exists", "use balance"}},
 		{"removed setting", []string{"check", "--drain-spread", "5s"}, []string{"--drain-spread", "no longer exists", "drain-timeout"}},
-		{"recorded field", check("--verified", "x"), []string{"--verified", "profile verify"}},
 		{"bad probe", check("--probe", "ftp://127.0.0.1/"), []string{"--probe", `"ftp://127.0.0.1/"`, "upgrade, a path such as /health"}},
 		{"probe-interval too short", check("--probe-interval", "1ms"), []string{"--probe-interval", `invalid duration "1ms": use a duration from 10ms`}},
 		{"ping-timeout 0", check("--ping-timeout", "0"), []string{"--ping-timeout", `invalid duration "0": use a duration from 1ms`}},
