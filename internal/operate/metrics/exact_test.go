@@ -34,6 +34,7 @@ var notShown = []string{
 	"Discovery.Asked", "Discovery.Answered", "Discovery.Failing", "Discovery.Reason", "Discovery.LeftOut", // failing is shown as 0 or 1
 	"Leaving",                                                                                       // removed backends: shown only as sums
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be its own series
+	"Configuration.Unsaved", "Configuration.UnsavedSince", // among the problems
 	"Backends.Retired",                                                                                      // the sum over backend_retired_total
 	"Shortages",                                                                                             // texts
 	"Disks",                                                                                                 // exporters of the machine have them
