@@ -127,7 +127,9 @@ func (p *Proxy) joinFleet() {
 		}
 	}
 	f.host = presence.Host()
-	f.presence = presence.Open(presence.Options{ID: f.id, Directory: folder, Own: p.ownAddress, AnyRefusal: s.GrantRefused == settings.Anywhere, Log: p.log})
+	f.presence = presence.Open(presence.Options{
+		ID: f.id, Directory: folder, OtherLedgers: ledger.Local(), Own: p.ownAddress, AnyRefusal: s.GrantRefused == settings.Anywhere, Log: p.log,
+	})
 	holder := fleet.HolderOptions{ID: f.id, Floor: s.GrantFloor, Share: s.GrantShare}
 	if s.GrantTimeout != settings.Never {
 		holder.Timeout = s.GrantTimeout

@@ -31,14 +31,15 @@ type directory struct {
 	// whole: the disk takes no file, so the process holds the lock of the folder, which only one can have.
 	whole bool
 	// unsigned: the disk took no signature, so that others cannot prove the end of this process yet. It is owned by openDirectory, and then by tidy.
-	unsigned bool
+	unsigned     bool
+	otherLedgers bool // static after Open: not all processes with locks here are in one ledger
 	// The processes that were in the ledger, and since when locks of others were seen to be free. Owned by tidy.
 	known     map[fleet.ID]bool
 	freeSince map[fleet.ID]time.Time
 }
 
-// strangersAfter is for how long a lock must have been free before it is removed if its process was never in the ledger: it may be in that of another
-// SQLite database in this directory, and then only the lock proves its end.
+// strangersAfter is for how long a lock must have been free before it is removed if its process may be in another ledger, that of another SQLite
+// database in this directory: there, only the lock proves its end.
 const strangersAfter = 24 * time.Hour
 
 // record is what the file instance of the folder has. A copy of the folder, on another machine or on this one, must not pass for the
@@ -319,7 +320,7 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 			since = time.Now()
 		}
 		switch isUnlocked := d.unlocked(id); {
-		case isUnlocked && (d.known[id] || time.Since(since) >= strangersAfter):
+		case isUnlocked && (!d.otherLedgers || d.known[id] || time.Since(since) >= strangersAfter):
 			_ = os.Remove(path)
 		case isUnlocked:
 			freeSince[id] = since

@@ -39,6 +39,8 @@ const Header = "X-Wsbouncer-Proxy"
 type Options struct {
 	ID        fleet.ID
 	Directory string // state directory, which must exist; empty for none
+	// OtherLedgers: processes of other ledgers may hold locks in the directory, too.
+	OtherLedgers bool
 	// Own returns the URL of this process's admin API as others reach it; empty for none, or if another process opened its listener.
 	Own func() string
 	// AnyRefusal: also from another host, an address refuses connections only if its proxy has ended.
@@ -92,6 +94,7 @@ func Open(o Options) *Presence {
 	}
 	if d != nil {
 		p.directory = *d
+		p.otherLedgers = o.OtherLedgers
 	}
 	return p
 }

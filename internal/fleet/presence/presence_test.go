@@ -103,6 +103,7 @@ func TestLock(t *testing.T) {
 func TestTidyOfAnotherLedger(t *testing.T) {
 	state := t.TempDir() // as of --database STATE/a.db and --database STATE/b.db
 	a, b := open(t, state, idA), open(t, state, idB)
+	a.otherLedgers = true
 	killed := member(b) // is in the ledger of b.db
 	b.die()
 	a.Tidy([]fleet.Member{member(a)}) // all that the ledger of a.db has
