@@ -25,6 +25,7 @@ import (
 	configpostgres "github.com/wsbouncer/wsbouncer/internal/config/postgres"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -233,17 +234,10 @@ func (f *fleetLoad) proxy(ctx context.Context, s *Store, n int) {
 	f.joined.Add(1)
 	f.agents.Store(a, nil)
 	each := *budgetChanges / float64(*budgetProxies) / 10 // changes in a tenth of a second
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			for k := each; k > 0; k-- {
-				if random.Float64() < k && pools.change(random) {
-					a.Poke()
-				}
+	for range tasks.Every(ctx, 100*time.Millisecond) {
+		for k := each; k > 0; k-- {
+			if random.Float64() < k && pools.change(random) {
+				a.Poke()
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -30,14 +31,7 @@ func (v *view) run(ctx context.Context) {
 	}
 	v.last, v.lastAt = v.proxy.Stats(), time.Now()
 	fmt.Fprint(v.options.Out, v.heading())
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range tasks.Every(ctx, interval) {
 		if v.options.Terminal {
 			v.draw()
 		} else {
