@@ -119,7 +119,7 @@ func TestInHabit(t *testing.T) {
 }
 
 // wordBudgets are how many words the pages of a group may have together, as `wc -w` counts them without the comments for make docs-check.
-var wordBudgets = map[string]int{"Start": 5_500, "Deploy": 9_000, "Operate": 14_000, "Reference": 26_500, "Internals": 12_000}
+var wordBudgets = map[string]int{"Start": 5_350, "Deploy": 9_000, "Operate": 13_400, "Reference": 26_200, "Internals": 12_000}
 
 var (
 	comments     = regexp.MustCompile(`(?s)<!--.*?-->`)

@@ -28,17 +28,9 @@ type module struct {
 // systems are those that releases are built for.
 var systems = []string{"linux", "darwin", "windows"}
 
-// fits has the licences whose terms a program under the Apache License 2.0 can keep when it is passed on, and what they ask for.
-var fits = map[string]string{
-	"Apache-2.0":   "keep the notice",
-	"BSD-2-Clause": "keep the notice",
-	"BSD-3-Clause": "keep the notice",
-	"CC0-1.0":      "nothing",
-	"ISC":          "keep the notice",
-	"MIT":          "keep the notice",
-	"MPL-2.0":      "offer the source of the files under MPL-2.0, with its notice",
-	"Unlicense":    "nothing",
-}
+// fits are the licences whose terms a program under the Apache License 2.0 can keep when it is passed on, as the page says: their notice,
+// and the source of files under MPL-2.0.
+var fits = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense"}
 
 // signs are phrases by which the text of a licence is known. (What is in the text decides, not what a file is called.)
 var signs = []struct{ phrase, name string }{
@@ -120,7 +112,6 @@ func compiled(root string) (map[string]module, error) {
 func page(modules map[string]module) ([]byte, error) {
 	var problems []string
 	groups := make(map[string][]string) // the paths of modules by their licences
-	asks := make(map[string][]string)   // what the licences ask for, by licences
 	for _, path := range slices.Sorted(maps.Keys(modules)) {
 		names, err := licences(modules[path].Dir)
 		if err != nil {
@@ -129,10 +120,8 @@ func page(modules map[string]module) ([]byte, error) {
 		group := strings.Join(names, ", ")
 		groups[group] = append(groups[group], path)
 		for _, name := range names {
-			if fits[name] == "" {
+			if !slices.Contains(fits, name) {
 				problems = append(problems, path+" has the licence "+name)
-			} else if !slices.Contains(asks[group], fits[name]) {
-				asks[group] = append(asks[group], fits[name])
 			}
 		}
 		if len(names) == 0 {
@@ -145,15 +134,15 @@ func page(modules map[string]module) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`# Dependencies
 
-The Go modules that are compiled into wsbouncer, for Linux, macOS or Windows, by licence, with what the licence asks of those who redistribute the
-program. Their versions are in ` + "`go.mod`" + ` and in the bill of materials of [each release](../install.md). Written by ` + "`make licences`" + `. Do not edit.
+The Go modules that are compiled into wsbouncer, for Linux, macOS or Windows, by licence. If you redistribute the program, keep their notices, and offer the
+source of the files under MPL-2.0. Versions are in ` + "`go.mod`" + ` and in the bill of materials of [each release](../install.md). Written by ` + "`make licences`" + `.
 ` + "`make lint`" + ` fails if a module is missing or if its licence does not fit a program under the Apache License 2.0.
 `)
 	order := slices.SortedFunc(maps.Keys(groups), func(x, y string) int {
 		return cmp.Or(len(groups[y])-len(groups[x]), strings.Compare(x, y))
 	})
 	for _, group := range order {
-		fmt.Fprintf(&b, "\n## %s\n\nRedistribution: %s.\n\n    %s\n", group, strings.Join(asks[group], "; "), strings.Join(groups[group], "\n    "))
+		fmt.Fprintf(&b, "\n## %s\n\n    %s\n", group, strings.Join(groups[group], "\n    "))
 	}
 	b.WriteString(`
 ## What else is in the program

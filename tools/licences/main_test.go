@@ -24,7 +24,7 @@ func TestNamesIn(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"GPL", "LGPL", "AGPL", ""} {
-		if fits[name] != "" {
+		if slices.Contains(fits, name) {
 			t.Errorf("%q is taken to fit", name)
 		}
 	}
