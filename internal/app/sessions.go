@@ -117,7 +117,7 @@ func (p *Proxy) sampleSessions(_ context.Context, into []live.Session) []live.Se
 		for i := range some {
 			d := &some[i]
 			into = append(into, live.Session{
-				Session: withoutNames(d, now), Number: d.ID.Number, Address: d.Client, PeerAddress: d.Peer, ConnectionNumber: d.Connection,
+				Session: withoutNames(d, now), Number: d.ID.Number, Address: d.Client, PeerAddress: d.Peer, ConnectionNumber: d.Connection, Trace: d.Trace,
 			})
 		}
 	})
@@ -126,7 +126,7 @@ func (p *Proxy) sampleSessions(_ context.Context, into []live.Session) []live.Se
 
 // nameSession sets the texts that withoutNames leaves out.
 func (p *Proxy) nameSession(s *live.Session) {
-	s.ID, s.Client, s.Peer = p.sessions.ID(s.Number).String(), s.Address.String(), s.PeerAddress.Text()
+	s.ID, s.Client, s.Peer, s.TraceID = p.sessions.ID(s.Number).String(), s.Address.String(), s.PeerAddress.Text(), s.Trace.ShownID()
 	if s.Backend != "" {
 		s.Connection = connectionID(s.Backend, s.ConnectionNumber)
 	}

@@ -223,6 +223,8 @@ func stateOf(notBefore, notAfter time.Time) string {
 	switch left := time.Until(notAfter); {
 	case left <= 0:
 		return api.CertificateExpired
+	case time.Until(notBefore) > 0:
+		return api.CertificateNotYet
 	case left < secure.Warned(notBefore, notAfter):
 		return api.CertificateExpiring
 	}

@@ -27,10 +27,7 @@ func (p *Proxy) keepUsage() {
 	o.Store, _ = p.store.(usage.Store)
 	p.usage = usage.New(o)
 	p.scopes.SetAudioUsed(p.audioUsed)
-	p.background.Go(func() {
-		p.usage.Run(p.stopped)
-		p.usage.Close()
-	})
+	p.background.Go(func() { p.usage.Run(p.stopped) })
 }
 
 // audioUsed implements [limits.AudioUsed].

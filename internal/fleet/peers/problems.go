@@ -10,7 +10,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
-// addProblems adds the problems that another proxy sees. One that several see is one, as old as the first of them has seen it.
+// addProblems adds the problems that another proxy sees. One that several see is one, as old as the first of them has seen it, and as that one describes
+// it whose clients it hurts most.
 func addProblems(all, from []api.Problem, proxy string) []api.Problem {
 	for i := range from {
 		p := from[i]
@@ -27,6 +28,9 @@ func addProblems(all, from []api.Problem, proxy string) []api.Problem {
 		}
 		if p.Level == api.LevelFailure {
 			a.Level = p.Level
+		}
+		if diagnosis.CompareHurts(p.Hurts, a.Hurts) < 0 {
+			a.Hurts, a.Text, a.Cure = p.Hurts, p.Text, p.Cure
 		}
 	}
 	return all

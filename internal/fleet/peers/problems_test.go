@@ -39,3 +39,16 @@ func TestMergeProblems(t *testing.T) {
 		t.Error("a part was changed")
 	}
 }
+
+// A problem that only an operator notices at one proxy, and clients at another, hurts clients.
+func TestMergeHurts(t *testing.T) {
+	paused := api.Problem{Kind: "service-paused", Level: api.LevelWarning, Hurts: api.HurtsOperator, What: "service stt", Text: "clients wait until it is resumed"}
+	waits := paused
+	waits.Hurts, waits.Text, waits.Cure = api.HurtsClients, "20 clients wait", "wsbouncer service resume stt"
+	for name, order := range map[string][2]api.Problem{"the worse last": {paused, waits}, "the worse first": {waits, paused}} {
+		all := addProblems(addProblems(nil, order[:1], "proxy-a"), order[1:], "proxy-b")
+		if len(all) != 1 || all[0].Hurts != api.HurtsClients || all[0].Text != waits.Text || all[0].Cure != waits.Cure {
+			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}

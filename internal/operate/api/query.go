@@ -43,6 +43,12 @@ func (q *SessionQuery) texts() map[string]*string {
 // Set sets a parameter by its name in a URL. An error names the parameter, the value and what is allowed; then nothing is set.
 func (q *SessionQuery) Set(name, value string) error {
 	text := q.texts()[name]
+	if name == "client" {
+		var err error
+		if value, err = canonicalClient(value); err != nil {
+			return err
+		}
+	}
 	switch {
 	case name == "limit":
 		limit, err := strconv.Atoi(value)

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -122,12 +123,20 @@ func TestMatchesClient(t *testing.T) {
 		{"2001:db8::7", "2001:db8::7", true},
 		{"2001:db8::7", "[2001:db8::7]:80", true},
 		{"[2001:db8::7]:80", "[2001:db8::7]:80", true},
-		{"2001:db8:", "2001:db8::7", false},
+		{"2001:DB8::7", "[2001:db8::7]:80", true},
+		{"::ffff:192.0.2.7", "192.0.2.7:80", true},
 		{"192.0.2.7", "", false},
 	} {
-		q := SessionQuery{Client: c.query}
+		var q SessionQuery
+		if err := q.Set("client", c.query); err != nil {
+			t.Error(err)
+		}
 		if got := q.Matches(&Session{Client: c.client}); got != c.want {
 			t.Errorf("%s, asked for %s: %t", c.client, c.query, got)
 		}
+	}
+	var q SessionQuery
+	if err := q.Set("client", "10.0.0"); err == nil || !strings.HasPrefix(err.Error(), `client: invalid address "10.0.0"`) || q.Client != "" {
+		t.Errorf("%v, %+v", err, q)
 	}
 }

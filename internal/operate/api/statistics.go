@@ -496,7 +496,7 @@ type Certificate struct {
 	Names     []string  `json:"names"` // names and IP addresses that it is for
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
-	State     string    `json:"state"` // valid, expiring (in less than 14 days, or a third of its life), expired, or missing: the authority has issued none yet
+	State     string    `json:"state"` // valid, expiring (in less than 14 days, or a third of its life), expired, not-yet-valid, or missing: the authority has issued none yet
 	// Failure is why the last attempt to get or renew it from the authority failed. Absent if it did not.
 	Failure string `json:"failure,omitempty"`
 }
@@ -506,6 +506,7 @@ const (
 	CertificateValid    = "valid"
 	CertificateExpiring = "expiring"
 	CertificateExpired  = "expired"
+	CertificateNotYet   = "not-yet-valid"
 	CertificateMissing  = "missing"
 )
 

@@ -236,13 +236,17 @@ func (f *fakeProxy) handler() http.Handler {
 		defer f.mu.Unlock()
 		f.answer(w, f.whole)
 	})
-	mux.HandleFunc("GET "+api.ProblemsPath, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+api.ProblemsPath, func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		list := api.ProblemList{Problems: f.stats.Problems, Unsaved: "the disk is full"}
+		var seenBy []string
+		if r.URL.Query().Has(api.FleetParameter) {
+			seenBy = []string{"proxy-b"}
+		}
 		for i := range 10 {
 			p := f.stats.Problems[i%3]
-			p.Since = p.Since.Add(-time.Duration(i+1) * time.Hour)
+			p.Since, p.Proxies = p.Since.Add(-time.Duration(i+1)*time.Hour), seenBy
 			list.Past = append(list.Past, api.PastProblem{Problem: p, Ended: p.Since.Add(63 * time.Second)})
 		}
 		f.answer(w, list)

@@ -35,6 +35,7 @@ func TestShowsFleet(t *testing.T) {
 	page := open(t, browser, f)
 	page.Await(`document.querySelector("#process").textContent.includes("40 sessions") && document.querySelectorAll("#proxy-rows tr").length === 3`)
 	page.Await(`document.querySelector("#session-rows").textContent.includes("proxy-b ")`)
+	page.Await(`document.querySelector("#past-rows").textContent.includes("(proxy-b)")`)
 	if got := value[string](page, `document.querySelector("#order").value + " " + [...document.querySelectorAll("#order option")].filter((o) => o.hidden).map((o) => o.value)`); got != "lag rate" {
 		t.Errorf("the order, and those that are not offered: %s", got)
 	}
@@ -64,6 +65,7 @@ func TestShowsFleet(t *testing.T) {
 	page.Evaluate(`(() => { const view = document.querySelector("#fleet-view"); view.value = "one"; view.dispatchEvent(new Event("change")); })()`, nil)
 	page.Await(`document.querySelector("#process").textContent.includes("26 sessions")`)
 	page.Await(`document.querySelector("#order").value === "lag"`)
+	page.Await(`!document.querySelector("#past-rows").textContent.includes("(proxy-b)")`)
 	if got := page.Text("#fleet-note"); got != "The page shows this proxy only." {
 		t.Errorf("the note says %q", got)
 	}

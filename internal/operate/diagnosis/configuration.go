@@ -107,6 +107,9 @@ func ofCertificate(f *Facts, c *api.Certificate, found *findings) {
 			refused = fmt.Sprintf(", as in %s of the last minute", figures.Plural(int(n), "TLS handshake"))
 		}
 		add(CertificateExpired, "it expired at %s: %s that check it refuse it%s. %s", at, users, refused, renew).Since = c.NotAfter
+	case api.CertificateNotYet:
+		add(CertificateExpired, "it is not valid before %s: %s that check it refuse it. Check this machine's clock, or use another certificate",
+			c.NotBefore.UTC().Format(time.RFC3339), users)
 	case api.CertificateExpiring:
 		add(CertificateExpiring, "it expires at %s. %s", at, renew)
 	case api.CertificateMissing:

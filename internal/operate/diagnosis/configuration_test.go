@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -38,6 +39,11 @@ var configurationScenes = map[string]scene{
 	}, "service-down service stt: none of its backends can take sessions: gpu: it has no servers: no such host (12:00)"},
 	"TLS in order":               {certificate(api.Certificate{File: "a.pem", State: "valid"}), ""},
 	"a certificate that expires": {certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expiring"}), "certificate-expiring certificate a.pem: it expires at 2026-11-22T12:00:00Z. Replace the file with a renewed one: the proxy takes it within seconds"},
+	"a certificate that is not valid yet": {
+		certificate(api.Certificate{File: "a.pem", NotBefore: noon, NotAfter: noon.Add(time.Hour), State: "not-yet-valid"}),
+		"certificate-expired certificate a.pem: it is not valid before 2026-11-22T12:01:00Z: clients that check it refuse it. " +
+			"Check this machine's clock, or use another certificate",
+	},
 	"a certificate that has expired": {
 		certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"}),
 		"certificate-expired certificate a.pem: it expired at 2026-11-22T12:00:00Z: clients that check it refuse it. Replace the file with a renewed one: the proxy takes it within seconds (12:00)",

@@ -55,14 +55,19 @@ func Find(f *Facts) []api.Problem {
 
 // Sort puts problems in the order in which they are shown. Those of one kind keep theirs.
 func Sort(all []api.Problem) {
-	hurts := []string{api.HurtsClients, api.HurtsSoon, api.HurtsOperator}
 	slices.SortStableFunc(all, func(a, b api.Problem) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(hurts, a.Hurts), slices.Index(hurts, b.Hurts)),
+			CompareHurts(a.Hurts, b.Hurts),
 			strings.Compare(a.Level, b.Level), // failure before warning
 			cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)),
 		)
 	})
+}
+
+// CompareHurts orders whom problems hurt: clients first.
+func CompareHurts(a, b string) int {
+	order := []string{api.HurtsClients, api.HurtsSoon, api.HurtsOperator}
+	return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
 }
 
 // findings are the problems that the rules have found so far.

@@ -57,7 +57,11 @@ func TestFind(t *testing.T) {
 			c, f := group[name], well()
 			c.change(f)
 			var lines []string
-			for _, p := range Find(f) {
+			found := Find(f)
+			for i, p := range found {
+				if slices.ContainsFunc(found[:i], func(o api.Problem) bool { return o.Same(&p) }) {
+					t.Errorf("%s: %s of %s twice", name, p.Kind, p.What)
+				}
 				if p.Level == api.LevelFailure && p.Hurts == api.HurtsOperator {
 					t.Errorf("%s: %s is a failure, and hurts no client", name, p.Kind)
 				}

@@ -52,19 +52,24 @@ func ofFleet(facts *Facts, found *findings) {
 			p.Level = api.LevelFailure
 		}
 	}
-	told := make(map[string]bool)
 	for i := range f.Proxies {
 		p := &f.Proxies[i]
-		if p.Problem == "" || told[p.Name+p.Problem] {
+		if p.Problem == "" {
 			continue
 		}
-		told[p.Name+p.Problem] = true // two that have one name are one problem
 		text, cure := p.Problem, "wsbouncer proxy show "+p.Name
 		if p.Places > 0 && p.SeenSeconds > unseen {
 			text += ": it holds " + figures.Plural(p.Places, "place")
 			cure = "wsbouncer proxy forget " + p.Name
 		}
-		found.add(FleetProxy, subject{what: "proxy " + p.Name}, "%s", text).Cure = cure
+		about := subject{what: "proxy " + p.Name}
+		k := slices.IndexFunc(found.all, func(o api.Problem) bool { return o.Kind == string(FleetProxy) && o.What == about.what })
+		switch {
+		case k < 0:
+			found.add(FleetProxy, about, "%s", text).Cure = cure
+		case found.all[k].Text != text: // two that have one name are one problem
+			found.all[k].Text += "; another one: " + text
+		}
 	}
 }
 

@@ -25,6 +25,10 @@ var fleetScenes = map[string]scene{
 	"a proxy that is not seen": {inFleet(api.Fleet{
 		Mode: api.FleetShare, Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 12, Places: 12, Problem: "not seen for 12 s"}},
 	}), "fleet-proxy proxy proxy-b: not seen for 12 s: it holds 12 places"},
+	"two processes of one proxy that are not seen": {inFleet(api.Fleet{Mode: api.FleetShare, Proxies: []api.Proxy{
+		{ID: "b", Name: "proxy-b", SeenSeconds: 40, Places: 12, Problem: "not seen for 40 s"},
+		{ID: "c", Name: "proxy-b", SeenSeconds: 70, Places: 4, Problem: "not seen for 70 s"},
+	}}), "fleet-proxy proxy proxy-b: not seen for 40 s: it holds 12 places; another one: not seen for 70 s: it holds 4 places"},
 	"two proxies with one name": {inFleet(api.Fleet{Mode: api.FleetShare, Proxies: []api.Proxy{
 		{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Places: 12, Problem: "another proxy has the same name"},
 		{ID: "c", Name: "proxy-b", SeenSeconds: 0.5, Places: 4, Problem: "another proxy has the same name"},

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
@@ -20,8 +21,8 @@ func ofProcess(f *Facts, found *findings) {
 	if s.Draining {
 		ofDrain(s, found)
 	}
-	for _, short := range s.Shortages {
-		found.add(Shortage, subject{what: "proxy"}, "%s", short).Cure = "wsbouncer check"
+	if len(s.Shortages) > 0 {
+		found.add(Shortage, theProxy, "%s", strings.Join(s.Shortages, "; ")).Cure = "wsbouncer check"
 	}
 	if n := f.Recent.Internal; n > 0 {
 		found.add(InternalError, theProxy, "%s in the last minute: please report the stack in its log", figures.Plural(int(n), "internal error"))

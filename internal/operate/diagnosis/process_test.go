@@ -38,6 +38,12 @@ var processScenes = map[string]scene{
 		func(f *Facts) { f.Stats.Shortages = []string{"clients cannot be accepted: out of file descriptors"} },
 		"shortage proxy: clients cannot be accepted: out of file descriptors",
 	},
+	"two shortages": {
+		func(f *Facts) {
+			f.Stats.Shortages = []string{"clients cannot be accepted: out of file descriptors", "fewer connections than wanted are dialed"}
+		},
+		"shortage proxy: clients cannot be accepted: out of file descriptors; fewer connections than wanted are dialed",
+	},
 	"replay memory nearly used up": {
 		func(f *Facts) { f.Stats.Replay = &api.Replay{MemoryBytes: 95 << 20, LimitBytes: 100 << 20} },
 		"replay-memory proxy: replay-memory is nearly used up: 95 MiB of 100 MiB; when it is, sessions end with their backends",

@@ -101,7 +101,7 @@ func filler(s *api.Stats, v *api.Service, found *findings, waiting string) bool 
 	if most == nil || others < 2 || float64(has) < mostOf*float64(v.Queue.Waiting) {
 		return false
 	}
-	p := found.add(TenantFillsQueue, subject{"tenant " + most.Name, v.Name, ""}, "it has %d of the %d clients in the full queue of %s: %s", has, v.Queue.Waiting, v.Name, waiting)
+	p := found.add(TenantFillsQueue, subject{"tenant " + most.Name + " at " + v.Name, v.Name, ""}, "it has %d of the %d clients in the full queue: %s", has, v.Queue.Waiting, waiting)
 	p.Cure = "wsbouncer tenant set " + most.Name + " --session-limit N"
 	return true
 }

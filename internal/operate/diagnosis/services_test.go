@@ -32,7 +32,18 @@ var serviceScenes = map[string]scene{
 			{Name: "beta", Services: []api.TenantService{{Service: "stt", Sessions: 5, Waiting: 1}}},
 		}
 		f.Recent.Began, f.Recent.Refused = 9, map[int]uint64{503: 40}
-	}, "tenant-fills-queue tenant acme: it has 9 of the 10 clients in the full queue of stt: 10 clients wait, the first for 3.0s"},
+	}, "tenant-fills-queue tenant acme at stt: it has 9 of the 10 clients in the full queue: 10 clients wait, the first for 3.0s"},
+	"two services full by one tenant": {func(f *Facts) {
+		f.Stats.Services = append(f.Stats.Services, api.Service{Name: "mt", Queue: api.Queue{Limit: 4, Waiting: 4, OldestSeconds: 5}})
+		f.Stats.Backends = append(f.Stats.Backends, f.Stats.Backends[0])
+		f.Stats.Backends[3].Name, f.Stats.Backends[3].Service = "mt-1", "mt"
+		waits(f, 10, 3)
+		f.Stats.Tenants = []api.Tenant{
+			{Name: "acme", Services: []api.TenantService{{Service: "stt", Waiting: 9}, {Service: "mt", Waiting: 4}}},
+			{Name: "beta", Services: []api.TenantService{{Service: "stt", Sessions: 5, Waiting: 1}, {Service: "mt", Sessions: 1}}},
+		}
+	}, "tenant-fills-queue tenant acme at stt: it has 9 of the 10 clients in the full queue: 10 clients wait, the first for 3.0s\n" +
+		"tenant-fills-queue tenant acme at mt: it has 4 of the 4 clients in the full queue: 4 clients wait, the first for 5.0s"},
 	"full by all tenants": {func(f *Facts) {
 		waits(f, 10, 3)
 		f.Stats.Tenants = []api.Tenant{

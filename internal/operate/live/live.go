@@ -18,6 +18,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -30,7 +31,7 @@ type Source struct {
 	// Sessions appends all sessions and waiting clients to a slice, in no order, and returns it. It may return early when the context
 	// ends.
 	Sessions func(ctx context.Context, into []Session) []Session
-	// Name sets a session's ID, Client, Peer and Connection.
+	// Name sets a session's ID, Client, Peer, TraceID and Connection.
 	Name func(*Session)
 	// Ended returns the sessions that have ended after a cursor, oldest first, as far as they are remembered, and the cursor behind
 	// them, which is how many have ended since the start.
@@ -39,7 +40,7 @@ type Source struct {
 	Audit func(after uint64) (actions []api.Action, next uint64)
 }
 
-// Session is a session in a sample. The hub asks for its ID, Client, Peer and Connection only if it shows the session, or needs them to
+// Session is a session in a sample. The hub asks for its ID, Client, Peer, TraceID and Connection only if it shows the session, or needs them to
 // choose: to write these texts takes longer than everything else that is done with a session.
 type Session struct {
 	api.Session
@@ -47,6 +48,7 @@ type Session struct {
 	Address          origin.Address  // of the client
 	PeerAddress      *origin.Address // that its connection comes from; nil if that is Address
 	ConnectionNumber uint32          // of the backend's connection
+	Trace            *record.Trace   // whose id is shown; nil for none
 }
 
 // Options are the settings of a hub.

@@ -64,7 +64,7 @@ func (m *Model) details(room int) []string {
 			name = strings.Repeat(" ", width)
 		}
 	}
-	m.detail.offset = max(0, min(m.detail.offset, len(body)-(room-1)))
+	m.detail.offset = max(0, min(m.detail.offset, len(body)-max(1, room-1)))
 	lines = append(lines, body[m.detail.offset:]...)
 	return lines
 }

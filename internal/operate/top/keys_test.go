@@ -177,6 +177,19 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+// Details in a terminal of a few lines can be scrolled past their end.
+func TestDetailsOfFewLines(t *testing.T) {
+	for height := range 6 {
+		m := troubled()
+		m.Resize(80, height)
+		press(m, "2", "enter")
+		for range 100 {
+			press(m, "down")
+			_ = m.View()
+		}
+	}
+}
+
 // What became of an order is shown until the next key.
 func TestNotes(t *testing.T) {
 	m := troubled()

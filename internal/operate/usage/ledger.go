@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -39,12 +40,17 @@ const (
 	bookTimeout = 10 * time.Second
 	// perBooking is how many rows are booked at a time.
 	perBooking = 200
+	// diskTimeout is after how long a disk is taken not to answer, also at the end.
+	diskTimeout = 5 * time.Second
 	// rebookInterval is after how long a file is booked again, since the database may have been restored from a backup.
 	rebookInterval = 24 * time.Hour
 )
 
 // errMemoryOnly is why a ledger without a folder and a database drops hours.
 var errMemoryOnly = fmt.Errorf("without a state-directory or a database, only the last %d hours with sessions are kept, in memory", maxHours)
+
+// errNoAnswer is why nothing is written to a disk that stalls.
+var errNoAnswer = errors.New("the disk does not answer")
 
 // Ledger keeps what clients have used. Any goroutine may use it.
 type Ledger struct {
@@ -63,6 +69,7 @@ type Ledger struct {
 	past      []*count      // guarded by mu: those that are not written or not booked yet
 	number    int           // guarded by mu: of counts so far
 	tallies   map[Of]*tally // guarded by mu
+	writing   time.Time     // guarded by mu: when the write began that is under way; zero for none
 	unwritten error         // guarded by mu: why the files cannot be written
 	unbooked  error         // guarded by mu: why the rows cannot be booked
 	dropped   error         // guarded by mu: why the oldest hours were dropped from memory
@@ -103,7 +110,7 @@ type tally struct {
 	}
 }
 
-// New returns a ledger. Run keeps it, and Close ends it.
+// New returns a ledger, which Run keeps.
 func New(o Options) *Ledger {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -193,29 +200,39 @@ func (l *Ledger) counts() []*count {
 	return append(l.past[:len(l.past):len(l.past)], l.hour)
 }
 
-// Run keeps the ledger until the context ends.
+// Run keeps the ledger until the context ends, after the last session, and then writes and books what is left. A disk that does not answer holds up neither
+// quotas nor, for more than diskTimeout, the end.
 func (l *Ledger) Run(ctx context.Context) {
-	var both sync.WaitGroup
-	every := func(interval time.Duration, f func()) {
+	stored := make(chan struct{})
+	go func() {
+		defer close(stored)
+		var both sync.WaitGroup
 		both.Go(func() {
-			for range tasks.Every(ctx, interval) {
-				f()
+			for range tasks.Every(ctx, writeInterval) {
+				l.write()
 			}
 		})
-	}
-	every(writeInterval, func() {
+		both.Go(func() {
+			for range tasks.Every(ctx, bookInterval) {
+				l.book(ctx)
+				l.quotas.refresh(ctx)
+			}
+		})
+		both.Wait()
+		l.finish()
+	}()
+	for range tasks.Every(ctx, writeInterval) {
 		l.collect()
-		l.write()
-	})
-	every(bookInterval, func() {
-		l.book(ctx)
-		l.quotas.refresh(ctx)
-	})
-	both.Wait()
+	}
+	select {
+	case <-stored:
+	case <-time.After(diskTimeout):
+		l.o.Log.Warn("the last usage is lost: it can be neither written nor booked", "reason", errNoAnswer)
+	}
 }
 
-// Close writes and books what is left, after the last session. Run must have ended.
-func (l *Ledger) Close() {
+// finish writes and books what is left.
+func (l *Ledger) finish() {
 	l.count()
 	l.write()
 	ctx, cancel := context.WithTimeout(context.Background(), bookInterval)
@@ -223,7 +240,7 @@ func (l *Ledger) Close() {
 	l.book(ctx)
 }
 
-// write writes the counts that have changed. Only one goroutine at a time calls it: Run's, and then Close's.
+// write writes the counts that have changed. Only one goroutine at a time calls it.
 func (l *Ledger) write() {
 	type changed struct {
 		*count
@@ -237,6 +254,7 @@ func (l *Ledger) write() {
 			all = append(all, changed{c, c.all(), c.changes})
 		}
 	}
+	l.writing = time.Now()
 	l.mu.Unlock()
 	var failed error
 	for _, c := range all {
@@ -248,11 +266,12 @@ func (l *Ledger) write() {
 		c.count.written = c.changes
 		l.mu.Unlock()
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing = time.Time{}
 	if failed == nil && len(all) == 0 {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.note(&l.unwritten, failed, "usage is kept in memory only: its file cannot be written", "usage is written to its file again")
 }
 
@@ -271,9 +290,13 @@ func (l *Ledger) note(known *error, err error, broken, works string) {
 func (l *Ledger) Problem() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	unwritten := l.unwritten
+	if !l.writing.IsZero() && time.Since(l.writing) > diskTimeout {
+		unwritten = errNoAnswer
+	}
 	switch {
-	case l.unwritten != nil:
-		return fmt.Errorf("it is kept in memory only, since its file cannot be written: %w", l.unwritten)
+	case unwritten != nil:
+		return fmt.Errorf("it is kept in memory only, since its file cannot be written: %w", unwritten)
 	case l.unbooked != nil:
 		return fmt.Errorf("it is not booked in the database: %w", l.unbooked)
 	}

@@ -149,7 +149,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				}
 			case 1: // restarted
 				if !w.full {
-					l.Close()
+					l.finish()
 					ledgers[i] = w.ledger(folders[i], store)
 				}
 			case 2:
@@ -239,6 +239,44 @@ func TestMemoryOnly(t *testing.T) {
 	if got := total(t, l); got.Sessions != maxHours+1 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// A disk that does not answer keeps nobody from being counted, and the end waits for it for some seconds only.
+func TestDiskThatStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stalled, collected := make(chan struct{}), 0
+		l := New(Options{
+			Folder: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+			Collect: func() { collected++ }, Write: func(string, []byte) error { <-stalled; return nil },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			l.Run(ctx)
+		}()
+		for range 10 {
+			l.Add(Scope{Service: "stt", Tenant: "acme"}, audio(1))
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if used, _ := l.AudioUsed(Of{Tenant, "acme"}, Day); used != 10*time.Second || collected != 10 {
+			t.Errorf("%v were counted, in %d turns", used, collected)
+		}
+		if err := l.Problem(); !errors.Is(err, errNoAnswer) {
+			t.Errorf("problem: %v", err)
+		}
+		cancel()
+		time.Sleep(diskTimeout + time.Millisecond)
+		synctest.Wait()
+		select {
+		case <-ended:
+		default:
+			t.Error("the ledger waits for the disk")
+		}
+		close(stalled)
+		synctest.Wait() // the folder is removed now
+	})
 }
 
 // A full disk keeps usage in memory, a database that is away keeps it on disk, and both are said once.
@@ -376,7 +414,7 @@ func TestUnreadableFile(t *testing.T) {
 	folder := t.TempDir()
 	l := w.ledger(folder, nil)
 	l.Add(Scope{Service: "stt"}, audio(1))
-	l.Close()
+	l.finish()
 	w.now = w.now.Add(keepBooked + 2*time.Hour)
 	list, err := l.files.list("", "~", "")
 	if err != nil || len(list) != 1 {

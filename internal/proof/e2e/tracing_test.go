@@ -68,6 +68,9 @@ func TestTracing(t *testing.T) {
 	if _, _, err := client.Read(ctx); err != nil {
 		t.Fatal(err)
 	}
+	if out := runCommand(t, "session", "ls", "--admin", p.admin, "--sort", "rate", "--output", "json"); !strings.Contains(out.stdout, `"trace_id": "`+traceID+`"`) {
+		t.Errorf("the stream of events has the session without its trace: %s %s", out.stdout, out.stderr)
+	}
 	if err := client.Close(websocket.StatusNormalClosure, "thanks"); err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ async function failure(response) {
 
 let all = false; // whether requests are about all proxies of the fleet, where the API can answer so (FleetWide in internal/operate/api)
 export const setWhole = (value) => { all = value; };
-const fleetWide = /^(stats|sessions|sessions\/[^/]+(\/move)?|services\/[^/]+\/(pause|resume)|backends\/[^/]+\/(recycle|move))$/;
+const fleetWide = /^(stats|problems|sessions|sessions\/[^/]+(\/move)?|services\/[^/]+\/(pause|resume)|backends\/[^/]+\/(recycle|move))$/;
 const inFleet = (path, query) => all && fleetWide.test(path) ? { ...query, fleet: true } : query;
 
 /** get reads a path below /api/v1/; with here, of this proxy only. */

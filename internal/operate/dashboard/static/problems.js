@@ -78,7 +78,7 @@ function showPast() {
 
 /** refreshPast reads what was wrong, if that may have changed. */
 export async function refreshPast(stats) {
-  const now = `${stats.uptime_seconds < 60} ${(stats.problems ?? []).map((p) => `${p.kind} ${p.what} ${p.since}`).join()}`;
+  const now = `${stats.uptime_seconds < 60} ${stats.fleet?.whole} ${(stats.problems ?? []).map((p) => `${p.kind} ${p.what} ${p.since}`).join()}`;
   if (now === read && Date.now() - readAt < 60000) return;
   list = await get("problems");
   [read, readAt] = [now, Date.now()];
