@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -42,6 +43,15 @@ type Change struct {
 	Mutations []Mutation `json:"mutations,omitempty"`
 	// Content, if it is given, replaces the whole configuration.
 	Content *Content `json:"-"`
+}
+
+// Names reports whether the change sets the field that a problem is about, removes its entity, or replaces everything.
+func (c *Change) Names(p Problem) bool {
+	field, _, _ := strings.Cut(p.Field, ".")
+	return c.Content != nil || slices.ContainsFunc(c.Mutations, func(m Mutation) bool {
+		_, set := m.Values[field]
+		return m.Kind == p.Kind && m.Name == p.Name && (set || m.Verb == Remove)
+	})
 }
 
 // Check returns what is wrong with the change itself, whatever the store contains.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
@@ -93,12 +94,13 @@ func (c *Content) ProfilesYAML() []byte {
 	b.WriteString("profiles:\n")
 	for _, name := range sortedKeys(c.Profiles) {
 		b.WriteString("  " + name + ":\n")
-		for line := range strings.SplitSeq(strings.TrimRight(c.Profiles[name].YAML, "\n"), "\n") {
-			if line != "" {
-				b.WriteString(indent + line)
+		for _, line := range strictyaml.Lines(strings.TrimRight(c.Profiles[name].YAML, "\n")) {
+			if strictyaml.Content(line) != "" {
+				b.WriteString(indent)
 			}
-			b.WriteByte('\n')
+			b.WriteString(line)
 		}
+		b.WriteByte('\n')
 	}
 	return []byte(b.String())
 }

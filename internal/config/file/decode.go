@@ -106,7 +106,7 @@ func (d *decoder) decode(data []byte) {
 		d.problems = append(d.problems, config.Problem{Place: err.Place(d.name), Text: err.Text})
 		return
 	}
-	d.lines = strings.Split(string(data), "\n")
+	d.lines = strictyaml.Lines(string(data))
 	d.defines = isEmptyMapping(root)
 	known := make([]string, len(sections))
 	for i, s := range sections {

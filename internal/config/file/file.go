@@ -275,7 +275,7 @@ func (s *Store) Close() error {
 }
 
 // Replace writes a file in one step: a reader sees what it was or what it is to be. One that there is keeps its
-// permissions and, if root replaces it, its owner; a symbolic link stays one.
+// permissions and, if root replaces it, its owner; a symbolic link stays one. A new one is for the owner of its directory.
 func Replace(path string, data []byte) error {
 	if _, err := os.Stat(path); err == nil { // a link stays one
 		if path, err = fileowner.Follow(path); err != nil {
@@ -295,6 +295,8 @@ func Replace(path string, data []byte) error {
 	}
 	if before != nil {
 		fileowner.Give(temporary, before)
+	} else {
+		fileowner.GiveToDirectory(temporary)
 	}
 	_, err = temporary.Write(data)
 	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
 )
 
 // keptRecords is how many changes the history keeps.
@@ -112,7 +113,7 @@ func (h history) record(name string) (r record, err error) {
 
 // add writes a record, and removes those that are too old. The caller has the lock.
 func (h history) add(r record) error {
-	if err := os.MkdirAll(h.directory, 0o750); err != nil {
+	if err := fileowner.MkdirAll(h.directory, 0o750); err != nil {
 		return err
 	}
 	names, err := h.names()

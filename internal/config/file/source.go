@@ -28,7 +28,7 @@ func (d *decoder) source(e strictyaml.Entry) string {
 			return strings.TrimRight(string(text), "\n")
 		}
 	}
-	lines := d.lines[e.Key.Line:] // which count from 1
+	lines := d.lines[min(e.Key.Line, len(d.lines)):] // which count from 1
 	var first []string
 	if e.Value.Line == e.Key.Line { // {key: value} behind the name
 		first = []string{string([]rune(d.lines[e.Key.Line-1])[e.Value.Column-1:])}
@@ -36,7 +36,7 @@ func (d *decoder) source(e strictyaml.Entry) string {
 	end := 0
 	for i, text := range lines {
 		trimmed := strings.TrimLeft(text, " ")
-		if trimmed == "" || trimmed == "\r" {
+		if strictyaml.Content(trimmed) == "" {
 			continue
 		}
 		if len(text)-len(trimmed) < e.Key.Column { // of the next entry, or a comment before it
@@ -47,5 +47,5 @@ func (d *decoder) source(e strictyaml.Entry) string {
 		}
 		end = i + 1
 	}
-	return strings.Join(append(first, lines[:end]...), "\n")
+	return strictyaml.Content(strings.Join(append(first, lines[:end]...), ""))
 }

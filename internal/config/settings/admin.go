@@ -33,7 +33,7 @@ func (l *loading) tokens() (all Tokens) {
 		if err == nil {
 			err = checkToken(reference, secret)
 		}
-		if err == nil && secret != "" && len(secret) < goodToken && l.settings.adminElsewhere() {
+		if err == nil && l.settings.guessable(secret) {
 			err = shortToken(secret)
 		}
 		if err != nil {
@@ -80,6 +80,11 @@ func loopback(address string) string {
 
 // goodToken is how many characters a token should have at least: 16 letters and digits at random have 95 bits.
 const goodToken = 16
+
+// guessable reports whether other machines may try a token that is too short for that.
+func (s *Settings) guessable(token string) bool {
+	return token != "" && len(token) < goodToken && s.adminElsewhere()
+}
 
 func shortToken(token string) error {
 	return fmt.Errorf("a token of %d characters can be guessed: use at least %d, such as the output of `openssl rand -hex 32`", len(token), goodToken)

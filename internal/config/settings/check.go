@@ -92,7 +92,7 @@ func checkSource(text string) error {
 
 // What the configuration may refer to by default.
 const (
-	defaultSecretEnv       = "WSBOUNCER_SECRET_*"
+	defaultSecretEnv       = secretPrefix + "*"
 	defaultSecretDirectory = "/etc/wsbouncer/secrets"
 )
 

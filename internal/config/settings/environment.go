@@ -29,6 +29,9 @@ const (
 	ContextsVariable  = prefix + "CONTEXTS"
 )
 
+// secretPrefix begins the names of variables that backends may refer to by default.
+const secretPrefix = prefix + "SECRET_"
+
 // injected are variables that Kubernetes sets in every container when a service is named wsbouncer, or wsbouncer-admin
 // and the like (https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables).
 var injected = regexp.MustCompile(`^` + prefix + `([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
@@ -90,7 +93,7 @@ func (l *loading) environment(all []string) {
 	delete(own, authorityVariable)
 	delete(own, ContextsVariable)
 	for name := range own {
-		if injected.MatchString(name) {
+		if injected.MatchString(name) || strings.HasPrefix(name, secretPrefix) {
 			continue
 		}
 		text := fmt.Sprintf("unknown environment variable %s", name)

@@ -99,6 +99,32 @@ func TestReloadOfMovedListener(t *testing.T) {
 	}
 }
 
+// TestReloadOfWhatNeedsARestart: what is new fits only settings that need a restart. Until then, it must not be mixed with the old ones.
+func TestReloadOfWhatNeedsARestart(t *testing.T) {
+	t.Setenv("LONG", "0123456789abcdef")
+	t.Setenv("SHORT", "abc")
+	secured := []string{"--tls-listen", "127.0.0.1:8443", "--tls-cert", "/c.pem", "--tls-key", "/k.pem", "--tls-client-ca", "/ca.pem"}
+	for name, c := range map[string]struct{ was, is []string }{
+		"no listener, and a certificate without its key": {secured, []string{"--tls-cert", "/c.pem"}},
+		"no listener, and no authorities":                {secured, []string{"--tls-cert", "/c.pem", "--tls-key", "/k.pem"}},
+		"a short token for an address that only this machine reaches": {
+			[]string{"--admin", "0.0.0.0:9090", "--admin-token", "env:LONG"}, []string{"--admin", "127.0.0.1:9090", "--admin-token", "env:SHORT"},
+		},
+		"no token for an address that only this machine reaches": {[]string{"--admin", "0.0.0.0:9090", "--admin-token", "env:LONG"}, []string{"--admin", "127.0.0.1:9090"}},
+	} {
+		before, after := given{flags: c.was}.load(t), given{flags: append(c.is, "--log-level", "debug")}.load(t)
+		inForce, changes := before.Reload(after)
+		if inForce.Token != before.Token || !reflect.DeepEqual(inForce.Secured(), before.Secured()) || inForce.Check() != nil {
+			t.Errorf("%s: %+v", name, inForce.Settings)
+		}
+		for _, change := range changes {
+			if change.Live != (change.Name == "log-level") {
+				t.Errorf("%s: %+v", name, change)
+			}
+		}
+	}
+}
+
 // TestReloadHidesSecrets changes what only secrets say: a password, and what a token's file has.
 func TestReloadHidesSecrets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")

@@ -156,11 +156,17 @@ func TestInvalidRows(t *testing.T) {
 			t.Errorf("the error is\n%v\nand should say\n%s", err, says)
 		}
 	}
-	// One change can repair it, including the field that could not be read.
-	now, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{
+	// One change can repair it. It must be about the field that could not be read, too, whose default may be less than what was meant, as of auth.
+	repair := []config.Mutation{
 		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"warm": "3"}},
 		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-2", Values: config.Values{"service": "stt"}},
-	}})
+	}
+	_, err = s.Apply(t.Context(), config.Change{Who: "x", Mutations: repair})
+	if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Field != "queue-timeout" {
+		t.Errorf("a change of other fields: %v", err)
+	}
+	repair = append(repair, config.Mutation{Verb: config.Set, Kind: config.KindService, Name: "stt", Values: config.Values{"queue-timeout": "5s"}})
+	now, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: repair})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -34,6 +35,10 @@ func (t *Tables) Apply(ctx context.Context, change config.Change, check config.P
 	to, err := change.Apply(&before, check)
 	if err != nil {
 		return nil, false, err
+	}
+	// A field that cannot be read has its default in before, which must not come into force unless the change is about it.
+	if left := slices.DeleteFunc(slices.Clone(unread), func(p config.Problem) bool { return change.Names(p) }); len(left) > 0 {
+		return nil, false, left
 	}
 	if len(unread) == 0 && to.Equal(&before) {
 		s, err = config.NewSnapshot(version, &to, nil)

@@ -12,15 +12,39 @@ import (
 // Create makes a new file for reading and writing. If root makes it in a directory of another user, it belongs to that user and to the
 // directory's group. It is an error if the file exists.
 func Create(path string, mode fs.FileMode) (*os.File, error) {
-	directory, err := os.Stat(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
-	if err == nil && !rootOwns(directory) {
-		Give(file, directory)
+	if err == nil {
+		GiveToDirectory(file)
 	}
 	return file, err
+}
+
+// GiveToDirectory gives a new file to the owner and the group of its directory, as Create does.
+func GiveToDirectory(file *os.File) {
+	if directory, err := os.Stat(filepath.Dir(file.Name())); err == nil && !rootOwns(directory) {
+		Give(file, directory)
+	}
+}
+
+// MkdirAll makes a directory, and those that are missing on the way to it. If root makes them below another user's, they belong to that user.
+func MkdirAll(path string, mode fs.FileMode) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	if parent := filepath.Dir(path); parent != path {
+		if err := MkdirAll(parent, mode); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	made, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	GiveToDirectory(made)
+	return made.Close()
 }
 
 // Open opens a file for reading and writing as it is, and makes a missing one as Create does. Of symbolic links, only those that [Follow] follows

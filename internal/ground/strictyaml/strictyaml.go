@@ -66,6 +66,27 @@ func Parse(data []byte, most int) (root *Node, err *SyntaxError) {
 	return first.Content[0], nil
 }
 
+// breaks are the characters that end a line of YAML for the library, which counts lines by them. A "\r\n" is one.
+const breaks = "\n\r\u0085\u2028\u2029"
+
+// Lines returns the lines of a file as [Node.Line] counts them, each with what ends it.
+func Lines(text string) (lines []string) {
+	for text != "" {
+		end := len(text)
+		if at := strings.IndexAny(text, breaks); at >= 0 {
+			_, n := utf8.DecodeRuneInString(text[at:])
+			if end = at + n; strings.HasPrefix(text[at:], "\r\n") {
+				end++
+			}
+		}
+		lines, text = append(lines, text[:end]), text[end:]
+	}
+	return lines
+}
+
+// Content returns what a line has, without what ends it.
+func Content(line string) string { return strings.TrimRight(line, breaks) }
+
 // firstInvalid returns where the first byte stands that is not UTF-8.
 func firstInvalid(data []byte) (at int) {
 	for at < len(data) {
