@@ -226,8 +226,9 @@ func (c *Conn) gather(b []byte) {
 }
 
 func (c *Conn) gathered() {
-	h, _ := As[GatheringHandler](c.handler)
-	h.Gathered(c)
+	if h, ok := As[GatheringHandler](c.handler); ok {
+		h.Gathered(c)
+	}
 }
 
 // ReportKept calls the handler's Gathered after the event that is being handled, if something is kept and reading is still paused then.
@@ -325,7 +326,7 @@ func (c *Conn) later(f func()) {
 // deliver presents n bytes to the handler, preceded by the bytes that it has left unconsumed. The n bytes are in buf, after a
 // headroom of MaxHeld bytes.
 func (c *Conn) deliver(buf []byte, n int) {
-	if c.paused { // see Gather
+	if c.paused { // see Gather; or what TLS has just answered was sent with another connection's bytes, whose handler has paused this one
 		c.gather(buf[MaxHeld : MaxHeld+n])
 		return
 	}
