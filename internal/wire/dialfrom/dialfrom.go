@@ -43,7 +43,6 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 	if d == nil {
 		return with.DialContext(ctx, "tcp", server)
 	}
-	suitable := Suitable(d.addresses, server)
 	other := with.Control
 	with.Control = func(network, address string, c syscall.RawConn) error {
 		sharePorts(c)
@@ -52,22 +51,32 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 		}
 		return nil
 	}
+	return d.inTurn(ctx, server, func(from netip.Addr, until time.Time) (net.Conn, error) {
+		with.LocalAddr = &net.TCPAddr{IP: from.AsSlice(), Zone: from.Zone()}
+		with.Deadline = until
+		return with.DialContext(ctx, "tcp", server)
+	})
+}
+
+// inTurn is Dial with a function that dials from one address until a time, or, if that is zero, for as long as ctx allows.
+func (d *Dialer) inTurn(ctx context.Context, server string, dial func(from netip.Addr, until time.Time) (net.Conn, error)) (net.Conn, error) {
+	suitable := Suitable(d.addresses, server)
 	turn := int((d.turn.Add(1) - 1) % uint32(max(len(suitable), 1)))
 	until, limited := ctx.Deadline()
 	var failed error   // of the server
 	var short [2]error // of this machine, by family
 	var over [2]bool   // by family: the server need not be dialed from other addresses of it
+	var cut netip.Addr // half of the time was not enough from here, and the server was not dialed over the other family since
 	for i := range suitable {
 		from := suitable[(turn+i)%len(suitable)]
 		if over[family(from)] {
 			continue
 		}
-		with.LocalAddr = &net.TCPAddr{IP: from.AsSlice(), Zone: from.Zone()}
-		with.Deadline = time.Time{}
+		half := time.Time{}
 		if limited && !over[1-family(from)] && slices.ContainsFunc(suitable, func(a netip.Addr) bool { return family(a) != family(from) }) {
-			with.Deadline = time.Now().Add(time.Until(until) / 2) // the rest is for the other family
+			half = time.Now().Add(time.Until(until) / 2) // the rest is for the other family
 		}
-		nc, err := with.DialContext(ctx, "tcp", server)
+		nc, err := dial(from, half)
 		switch {
 		case err == nil:
 			return nc, nil
@@ -82,7 +91,18 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 			if failed == nil {
 				failed = err
 			}
+			cut = netip.Addr{}
+			if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && !half.IsZero() {
+				cut = from
+			}
 		}
+	}
+	if cut.IsValid() { // the other family has not used its half
+		nc, err := dial(cut, time.Time{})
+		if err == nil {
+			return nc, nil
+		}
+		failed = err
 	}
 	for i, err := range short {
 		if err != nil && !over[i] { // the server might have accepted it

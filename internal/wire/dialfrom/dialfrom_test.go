@@ -2,12 +2,16 @@ package dialfrom
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -197,6 +201,63 @@ func TestName(t *testing.T) {
 	_, err := New([]netip.Addr{six}).Dial(t.Context(), named(t, "127.0.0.1"), server)
 	if want := "cannot dial " + server + ": it needs an IPv4 address in dial-from, which has ::1"; err == nil || err.Error() != want || !machine.Local(err) {
 		t.Errorf("%v; want %s", err, want)
+	}
+}
+
+// While the other family may do, dialing from one address gets half of the time. If no address of the other family reaches the server, because the
+// name has none of it or the machine has lost its own, the rest of the time is for the first one.
+func TestHalfOfTheTime(t *testing.T) {
+	const limit, half = 2 * time.Second, time.Second
+	four, six := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	lacks := &net.OpError{Op: "dial", Err: &net.AddrError{Err: "no suitable address found", Addr: name}}
+	lost := os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)
+	for name, c := range map[string]struct {
+		from    []netip.Addr
+		six     error         // of dials from there; nil if they take as long as they may
+		answers time.Duration // when the server answers dials from four; 0 for never
+		want    string        // where from and for how long it is dialed
+		local   bool
+		ok      bool
+	}{
+		"the name has one family": {from: []netip.Addr{four, six}, six: lacks, want: "four 1s, six 0s, four 1s"},
+		"the server answers late": {from: []netip.Addr{four, six}, six: lacks, answers: half + half/2, want: "four 1s, six 0s, four 500ms", ok: true},
+		"which is known":          {from: []netip.Addr{six, four}, six: lacks, want: "six 0s, four 2s"},
+		"an address is lost":      {from: []netip.Addr{four, six}, six: lost, want: "four 1s, six 0s, four 1s", local: true},
+		"it is dialed from first": {from: []netip.Addr{six, four}, six: lost, want: "six 0s, four 1s, four 1s", local: true},
+		"both families":           {from: []netip.Addr{four, six}, want: "four 1s, six 1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				began := time.Now()
+				var dials []string
+				nc, err := New(c.from).inTurn(ctx, net.JoinHostPort("stt.test", "80"), func(from netip.Addr, until time.Time) (net.Conn, error) {
+					start, family := time.Now(), "four"
+					defer func() { dials = append(dials, fmt.Sprint(family, " ", time.Since(start))) }()
+					if from == six {
+						if family = "six"; c.six != nil {
+							return nil, c.six
+						}
+					}
+					if until.IsZero() {
+						until = began.Add(limit)
+					}
+					if at := began.Add(c.answers); from == four && c.answers > 0 && at.Before(until) {
+						time.Sleep(time.Until(at))
+						return new(net.TCPConn), nil
+					}
+					time.Sleep(time.Until(until))
+					return nil, os.ErrDeadlineExceeded
+				})
+				if got := strings.Join(dials, ", "); got != c.want {
+					t.Errorf("dialed from %s; want %s", got, c.want)
+				}
+				if (nc != nil) != c.ok || (err == nil) != c.ok || err != nil && machine.Local(err) != c.local {
+					t.Errorf("%v, %v", nc, err)
+				}
+			})
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ type Conn struct {
 	out       []byte // written by the handler, not yet taken by the socket
 	held      []byte // received and left unconsumed by the handler, at most MaxHeld bytes
 	early     []byte // received, and presented before anything is read from the socket: see Add, Keep and Gather
-	cause     error  // what Ended reports if writing has failed while there may still be something to read
+	cause     error  // what Ended reports if the connection has failed while there may still be something to read
 	link      Link   // static: stands in for the socket; nil if there is one
 }
 
@@ -226,8 +227,9 @@ func (c *Conn) gather(b []byte) {
 }
 
 func (c *Conn) gathered() {
-	h, _ := As[GatheringHandler](c.handler)
-	h.Gathered(c)
+	if h, ok := As[GatheringHandler](c.handler); ok {
+		h.Gathered(c)
+	}
 }
 
 // ReportKept calls the handler's Gathered after the event that is being handled, if something is kept and reading is still paused then.
@@ -325,7 +327,7 @@ func (c *Conn) later(f func()) {
 // deliver presents n bytes to the handler, preceded by the bytes that it has left unconsumed. The n bytes are in buf, after a
 // headroom of MaxHeld bytes.
 func (c *Conn) deliver(buf []byte, n int) {
-	if c.paused { // see Gather
+	if c.paused { // see Gather; or what TLS has just answered was sent with another connection's bytes, whose handler has paused this one
 		c.gather(buf[MaxHeld : MaxHeld+n])
 		return
 	}
@@ -376,17 +378,28 @@ func (c *Conn) endLater(err error) {
 }
 
 // fail notes that the socket takes no more bytes. If the peer has ended the connection, reading continues to the end of the
-// stream, unless it is paused: what has arrived, perhaps a close frame, must not be lost only because a write was the first
-// to fail.
+// stream, perhaps once it is resumed: what has arrived, perhaps a close frame, must not be lost only because a write was the
+// first to fail, or because the peer has reset the connection behind it.
 func (c *Conn) fail(err error) {
+	byPeer := errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+	readsOn := byPeer && !c.ended && (!c.paused || c.canWait())
 	c.failed = true
 	c.out = nil
-	if !c.paused && !c.ended && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
-		c.cause = err
+	if readsOn {
+		c.cause = cmp.Or(c.cause, err)
 		c.interestChanged()
 		return
 	}
 	c.endLater(err)
+}
+
+// canWait reports whether the end of a connection that is not read can be reported after what is unread, when reading is resumed. It
+// cannot if the handler wants to know at once, or if it perhaps resumes reading only when the socket has taken what is kept.
+func (c *Conn) canWait() bool {
+	if _, ok := As[EndingHandler](c.handler); ok || len(c.out) > 0 {
+		return false
+	}
+	return c.hasUnread()
 }
 
 // flushed is called when everything kept has been written.

@@ -170,7 +170,7 @@ func (c *Conn) handle(events uint32) {
 		if c.paused && !c.ended && events&unix.EPOLLERR == 0 {
 			return // both sides have ended in order: the handler gets what is unread, and the end, when it resumes reading
 		}
-		c.fail(c.socketError()) // the handler does not read, so it would not notice otherwise
+		c.fail(c.socketError()) // the handler does not read, so it might not notice otherwise
 	}
 }
 
@@ -334,6 +334,12 @@ func (c *Conn) socketError() error {
 		return syscall.Errno(code)
 	}
 	return syscall.ECONNRESET
+}
+
+// hasUnread reports whether the socket holds something that has arrived. A reset leaves it there.
+func (c *Conn) hasUnread() bool {
+	n, err := unix.IoctlGetInt(int(c.fd), unix.SIOCINQ)
+	return err == nil && n > 0
 }
 
 // closeSocket closes the socket.

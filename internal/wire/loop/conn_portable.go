@@ -117,6 +117,9 @@ func (c *Conn) Write(b []byte) {
 	}
 }
 
+// hasUnread reports whether the reader has read something that was not delivered.
+func (c *Conn) hasUnread() bool { return c.arrival > 0 }
+
 // sendQueued has nothing to do, because nothing is queued.
 func (c *Conn) sendQueued() {}
 

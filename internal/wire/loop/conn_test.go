@@ -290,6 +290,89 @@ func TestLastWordsBeforeAReset(t *testing.T) {
 	})
 }
 
+// This also holds while reading is paused, since the last words cannot be passed on yet: the end is reported when reading is resumed, unless the
+// handler wants to know at once, or something is kept that the socket will never take.
+func TestLastWordsBeforeAResetWhilePaused(t *testing.T) {
+	if portable {
+		t.Skip("the portable driver notices it on Resume")
+	}
+	g := group(t, 2)
+	l := g.Loops()[0]
+	for name, test := range map[string]struct {
+		ending bool // the handler is an [EndingHandler]
+		unread bool // the peer leaves something unread, so it resets the connection when it closes it
+		before func(b *Conn)
+		after  func(b *Conn)
+		lost   bool
+	}{
+		"a reset":                              {unread: true},
+		"a reset that a write notices":         {unread: true, after: func(b *Conn) { b.Write([]byte("too late")) }},
+		"an orderly end, and a reset after it": {after: func(b *Conn) { b.Write([]byte("too late")) }},
+		"a handler that wants to know":         {unread: true, ending: true, lost: true},
+		"something is kept": {unread: true, lost: true, before: func(b *Conn) {
+			for b.Pending() == 0 {
+				b.Write(make([]byte, 64<<10))
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := wstest.Pair(t)
+			collected := collect()
+			var h Handler = collected
+			if test.ending {
+				h = attentive{collected}
+			}
+			b := add(t, l, near, h, nil)
+			sent := []byte("hello")
+			on(t, b, func() { b.Pause(); b.Write(sent) })
+			if test.unread {
+				sent = sent[:1]
+			}
+			if _, err := io.ReadFull(far, sent); err != nil {
+				t.Fatal(err)
+			}
+			on(t, b, func() { // so that the write comes before the event
+				if test.before != nil {
+					test.before(b)
+				}
+				_, _ = far.Write([]byte("last words"))
+				_ = far.Close()
+				if test.after != nil {
+					test.after(b)
+				}
+			})
+			if test.lost {
+				wstest.Receive(t, collected.done, "the end")
+				return
+			}
+			settle(t, l)
+			on(t, b, func() {
+				if len(collected.errs) > 0 || len(collected.bytes) > 0 {
+					t.Errorf("%q, %v while paused", collected.bytes, collected.errs)
+				}
+			})
+			on(t, b, func() { Move(g.Loops()[1], func() {}, b) })
+			settle(t, g.Loops()[1])
+			on(t, b, b.Resume)
+			wstest.Receive(t, collected.done, "the end")
+			settle(t, g.Loops()[1])
+			on(t, b, func() {
+				if string(collected.bytes) != "last words" {
+					t.Errorf("received %q", collected.bytes)
+				}
+				if len(collected.errs) != 1 || errors.Is(collected.errs[0], io.EOF) {
+					t.Errorf("ended with %v, not with the reset", collected.errs)
+				}
+			})
+		})
+	}
+}
+
+// attentive is a collector that is an [EndingHandler].
+type attentive struct{ *collector }
+
+func (attentive) Ending(*Conn) {}
+
 // When both sides have ended their streams in order, epoll reports it even while reading is paused. What is unread must not be lost
 // then.
 func TestOrderlyEndWhilePaused(t *testing.T) {

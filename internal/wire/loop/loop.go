@@ -41,7 +41,8 @@ type Handler interface {
 }
 
 // EndingHandler is a [Handler] that learns when the peer ends its direction of the stream while reading is paused, when Ended
-// cannot be called yet. The portable driver does not notice that.
+// cannot be called yet. The portable driver does not notice that. If the peer resets the connection, Ended is called at once, and
+// what is unread is lost; other handlers receive that first, when they resume reading.
 type EndingHandler interface {
 	Handler
 	// Ending is called one or more times.

@@ -175,6 +175,45 @@ func TestOutboxFails(t *testing.T) {
 	mustRead(t, fars[2], []byte("hello"), false)
 }
 
+// A panic in Stalled ends the connections whose writes were sent together, and does not disturb what is sent after it.
+func TestOutboxAfterAPanic(t *testing.T) {
+	l, values := recovering(t)
+	if used, err := l.group.IOURing(); !used {
+		t.Skip("no io_uring: ", err)
+	}
+	conns, fars := several(t, l, 5)
+	call(t, l, func() {
+		for _, full := range conns[:2] { // so that a send is left when the first one panics
+			full.SetHandler(&panicking{})
+			for full.send(make([]byte, 64<<10)) > 0 {
+			}
+			full.Write([]byte("too much"))
+		}
+		conns[2].Write([]byte("beside"))
+	})
+	settle(t, l)
+	const rounds = 3
+	for range rounds {
+		call(t, l, func() {
+			conns[3].Write([]byte("after"))
+			conns[4].Write([]byte("after"))
+		})
+	}
+	call(t, l, func() { conns[3].CloseWrite(); conns[4].CloseWrite() })
+	mustRead(t, fars[2], []byte("beside"), false)
+	for _, far := range fars[3:] {
+		mustRead(t, far, bytes.Repeat([]byte("after"), rounds), true)
+	}
+	if got := values(); len(got) != 1 {
+		t.Errorf("panics: %v", got)
+	}
+}
+
+// panicking is a [StallHandler] that panics.
+type panicking struct{ script }
+
+func (*panicking) Stalled(*Conn) { panic("stalled") }
+
 // Queuing what many connections write allocates nothing.
 func TestOutboxDoesNotAllocate(t *testing.T) {
 	l := ringed(t)

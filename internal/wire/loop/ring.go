@@ -105,9 +105,11 @@ func (r *ring) submit() (left int) {
 	}
 }
 
-// incomplete calls f for each send since its last call that has not sent everything, with the number of bytes sent, or the error.
+// incomplete calls f for each send since its last call that has not sent everything, with the number of bytes sent, or the error. If f panics,
+// the others are dropped: their tags would mean nothing to the next call. f must not call submit.
 func (r *ring) incomplete(f func(tag uint64, sent int, errno unix.Errno)) {
 	head, tail := *r.cqHead, atomic.LoadUint32(r.cqTail)
+	atomic.StoreUint32(r.cqHead, tail) // the kernel writes over completions only when submit is called
 	for ; head != tail; head++ {
 		c := r.completions[head&r.cqMask]
 		if c.result < 0 {
@@ -116,7 +118,6 @@ func (r *ring) incomplete(f func(tag uint64, sent int, errno unix.Errno)) {
 			f(c.tag, int(c.result), 0)
 		}
 	}
-	atomic.StoreUint32(r.cqHead, head)
 }
 
 // close frees the ring.

@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"io"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // If the socket does not take close_notify at once, the FIN is sent after it.
@@ -65,3 +67,62 @@ func TestKeyUpdateBeforeHandOver(t *testing.T) {
 		}
 	})
 }
+
+// What TLS answers by itself may be sent together with what another connection has written, whose handler then pauses this one. What came with
+// the message that is answered is not lost, although the handler gathers nothing.
+func TestPausedByAnAnswer(t *testing.T) {
+	for name, byCrypto := range map[string]bool{"an answer to a KeyUpdate": true, "an alert": false} {
+		t.Run(name, func(t *testing.T) {
+			l, values := recovering(t)
+			if used, err := l.group.IOURing(); !used {
+				t.Skip("no io_uring: ", err)
+			}
+			near, far, ours, _ := rawFarEnd(t, byCrypto)
+			h := collect()
+			c := add(t, l, near, h, nil)
+			conns, _ := several(t, l, 1)
+			full := conns[0]
+			var arrives []byte
+			if byCrypto {
+				arrives = ours.Record(handshakeRecord, updateAndAnswer)
+				arrives = append(arrives, ours.Updated().Record(dataRecord, "words")...)
+			} else {
+				arrives = append(ours.Record(dataRecord, "words"), ours.Record(dataRecord, "forged")...)
+				arrives[len(arrives)-1]++
+			}
+			call(t, l, func() {
+				full.SetHandler(&pausing{other: c})
+				for full.send(make([]byte, 64<<10)) > 0 {
+				}
+				c.Write([]byte("queued first")) // so that its answer cannot join what is queued
+				full.Write([]byte("queued behind it"))
+				if _, err := far.Write(arrives); err != nil {
+					t.Error(err)
+				}
+				l.Handling(c)
+				c.handle(unix.EPOLLIN)
+				if !c.Paused() || len(h.bytes) > 0 {
+					t.Errorf("paused: %v, received %q", c.Paused(), h.bytes)
+				}
+				c.Resume()
+			})
+			settle(t, l)
+			call(t, l, func() {
+				if string(h.bytes) != "words" || (len(h.errs) == 1) == byCrypto {
+					t.Errorf("received %q, ended with %v", h.bytes, h.errs)
+				}
+			})
+			if got := values(); len(got) > 0 {
+				t.Errorf("panics: %v", got)
+			}
+		})
+	}
+}
+
+// pausing is a [StallHandler] that pauses another connection.
+type pausing struct {
+	script
+	other *Conn
+}
+
+func (p *pausing) Stalled(*Conn) { p.other.Pause() }
