@@ -73,6 +73,7 @@ type Pool[C any] struct {
 	counts       [states]int
 	probes       int           // of those dialing, the probes, which never become connections of the pool
 	spare        *Spare[C]     // the place of a canary; nil for none
+	unclaimed    int           // places that are becoming free, less those that clients ahead wait for; only within [Group.undialed]
 	base         variant[C]    // the variant without a name
 	variants     []*variant[C] // all known ones, base first
 
