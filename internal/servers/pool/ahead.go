@@ -103,8 +103,8 @@ func (g *Group[C]) servableAhead() *Waiter[C] {
 // if p is not nil, over those who may not use p.
 func (g *Group[C]) undialedAhead(p *Pool[C]) (found *Waiter[C]) {
 	var like *Waiter[C] // those before w that have the same needs
-	coming := 0         // connections that are being dialed, which these may use, and have not used up
-	freeing := 0        // places that are becoming free, likewise
+	coming := 0         // connections that are being dialed, which these may use, and that none before has used up
+	freeing := 0        // places that are becoming free, for which the same holds
 	dials := false      // a backend can dial for them
 	for _, w := range g.queue.ahead {
 		if like == nil || !w.sameNeeds(like) {
@@ -114,7 +114,7 @@ func (g *Group[C]) undialedAhead(p *Pool[C]) (found *Waiter[C]) {
 					continue
 				}
 				if v := other.find(w.Variant); v != nil {
-					coming += v.coming
+					coming += v.unclaimed
 				}
 				freeing += other.unclaimed
 				dials = dials || (p == nil && other.dialsForClients() || other == p) && g.entitles(w.tenant)
@@ -123,6 +123,7 @@ func (g *Group[C]) undialedAhead(p *Pool[C]) (found *Waiter[C]) {
 		switch {
 		case coming > 0:
 			coming--
+			g.claimDial(w)
 			g.queue.count(w.Variant, -1)
 		case !dials:
 		case freeing > 0:
@@ -133,6 +134,16 @@ func (g *Group[C]) undialedAhead(p *Pool[C]) (found *Waiter[C]) {
 		}
 	}
 	return nil
+}
+
+// claimDial notes that a client ahead waits for one of the connections that are being dialed, of a pool that it may use.
+func (g *Group[C]) claimDial(w *Waiter[C]) {
+	for _, p := range g.pools {
+		if v := p.find(w.Variant); v != nil && v.unclaimed > 0 && p.leasable() && g.allows(w, p) {
+			v.unclaimed--
+			return
+		}
+	}
 }
 
 // claimPlace notes that a client ahead waits for one of the places that are becoming free, of a pool that it may use.

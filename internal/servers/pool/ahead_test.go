@@ -218,6 +218,26 @@ func TestAvoidSharesRoom(t *testing.T) {
 	}
 }
 
+// A connection that is being dialed is for one session, whatever the others need: each gets its own at the same time, not one after the other.
+func TestAheadDialsForEach(t *testing.T) {
+	for name, differ := range map[string]func(r *rig, all []*Waiter[int]){
+		"tenants": func(_ *rig, all []*Waiter[int]) { all[0].Tenant, all[1].Tenant, all[2].Tenant = "a", "b", "a" },
+		"avoid":   func(r *rig, all []*Waiter[int]) { all[0].Avoid, all[1].Avoid = r.pools[0].Pool, r.pools[1].Pool },
+	} {
+		r := newRig(t, Options{}, capped(1), capped(1), capped(9))
+		r.pools[0].SetUsable(false)
+		r.pools[1].SetUsable(false)
+		all := []*Waiter[int]{aheadOf(nil, nil), aheadOf(nil, nil), aheadOf(nil, nil)}
+		differ(r, all)
+		for _, w := range all {
+			r.waits(w)
+		}
+		if dialed := r.reserves(2); dialed[2] != len(all) {
+			t.Errorf("%s: %d connections are dialed for %d sessions", name, dialed[2], len(all))
+		}
+	}
+}
+
 // A client that comes later does not take the connection that makes room for such a session for ever.
 func TestAvoidIsNotOvertaken(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, varied(4, 0), varied(2, 0))

@@ -69,7 +69,7 @@ func (g *Group[C]) undialed(until *Waiter[C], p *Pool[C]) (found *Waiter[C]) {
 			other.unclaimed = other.placesFreeing()
 		}
 		for _, v := range other.variants {
-			if v.coming > 0 {
+			if v.unclaimed = v.coming; v.coming > 0 {
 				q.count(v.name, v.coming)
 			}
 		}
