@@ -73,7 +73,8 @@ func (p *Pool[C]) newSlot(v *variant[C]) *Slot[C] {
 	return &Slot[C]{pool: p, variant: v, state: Dialing, generation: p.generation}
 }
 
-// Spare is a place within the cap for a connection that is played a canary: one that serves no client and never becomes one of the pool's.
+// Spare is a place within the cap for a connection that shows whether the backend works, by a canary or a probe: one that serves no client and never
+// becomes one of the pool's.
 type Spare[C any] struct {
 	pool  *Pool[C]
 	ready chan struct{} // closed when slot is there
