@@ -114,21 +114,18 @@ func (b *Backend) playCanary(ctx context.Context, c *Canary) (err error) {
 	if !b.worker.mayDial() {
 		return errNoSpare
 	}
-	spare, conn, retire, ok := b.pool.ReserveSpare()
+	spare, retired, ok := b.reserveSpare()
 	if !ok {
 		return errNoSpare
 	}
 	defer spare.Done()
-	if retire {
-		b.worker.retire(conn)
-	}
 	o := b.config.Load()
 	free := time.NewTimer(c.Timeout)
 	defer free.Stop()
 	select {
 	case <-spare.Ready():
 	case <-free.C:
-		if retire { // an idle connection, which a server that works closes at once
+		if retired { // an idle connection, which a server that works closes at once
 			return &speaker.LateError{What: "answer to the close of an idle connection", Limit: c.Timeout}
 		}
 		return errNotSpare

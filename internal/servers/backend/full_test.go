@@ -152,6 +152,33 @@ func TestSessionIsRefused(t *testing.T) {
 	})
 }
 
+// When the worker learns of a refusal, the pool is held already: a hold that came later might never be lifted.
+func TestHeldBeforeItIsReviewed(t *testing.T) {
+	t.Parallel()
+	noting, held := false, false
+	inBubble(t, pool.Settings{Cap: 2, Warm: 2}, func(f *fake) {
+		now := f.worker.now
+		f.worker.now = func() pool.Instant { // the refusal's time is taken while the worker cannot review it
+			if noting {
+				noting, held = false, f.pool.Stats().Held
+			}
+			return now()
+		}
+	}, func(f *fake) {
+		refused := f.lease()
+		noting = true
+		f.worker.sessionRefused(Client{})
+		if !held {
+			t.Error("the refusal is noted before the pool is held")
+		}
+		f.discard(refused, pool.Full)
+		f.after(health.FirstHold)
+		if s := f.pool.Stats(); s.Held {
+			t.Errorf("it is held for ever: %+v", s)
+		}
+	})
+}
+
 // Clients for whom there is no room under the ceiling are the other backends'.
 func TestFullServerLeavesClientsToOthers(t *testing.T) {
 	t.Parallel()

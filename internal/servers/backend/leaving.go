@@ -9,13 +9,12 @@ import (
 // This file ends a session on the server after its client has vanished, or has left in the middle: the server is told in its protocol's
 // own words that the session is over, and the connection closes when the server has said its last word. The lease is over and nothing of
 // this reaches a client, but the connection keeps its place at the server. A flood of clients that vanish must not hold all places, so
-// at most half of those that are this proxy's may be held this way; the connections of other sessions close at once.
+// at most half of those that there may be at present may be held this way; the connections of other sessions close at once.
 
 // mayLeave reports whether another connection of the backend may wait for its server's last word, and counts it if so. Any goroutine may
 // call it.
 func (b *Backend) mayLeave() bool {
-	s := b.pool.Stats()
-	most := int32(max(1, s.Allowed()/2))
+	most := int32(max(1, b.pool.Stats().Limit/2))
 	for {
 		n := b.leaving.Load()
 		if n >= most {

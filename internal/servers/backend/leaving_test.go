@@ -89,23 +89,30 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// At most half of a backend's places wait for last words. The other connections close at once.
+// At most half of a backend's places wait for last words, of those that its server takes at present. The other connections close at once.
 func TestLeavingShare(t *testing.T) {
 	t.Parallel()
 	const places = 5
-	r, orderly := leavingRig(t, func(o *Options) { o.Settings.Cap, o.Settings.Warm = places, places })
-	r.ready(places)
-	counts := map[Outcome]int{}
-	for range places {
-		s := r.use()
-		s.ask("audio")
-		counts[s.finish(Ending{Traffic: profile.Traffic{Sent: 1}, Code: frame.GoingAway})]++
-	}
-	if counts[Ended] != places/2 || counts[Discarded] != places-places/2 {
-		t.Errorf("outcomes: %v", counts)
-	}
-	if got := orderly(); got[meter.EndSkipped] != places-places/2 {
-		t.Errorf("orderly ends: %v", got)
+	for name, settings := range map[string]pool.Settings{
+		"cap":     {Cap: places, Warm: places, Weight: 1},
+		"ceiling": {Cap: 100, Ceiling: places, Warm: 100, Weight: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, orderly := leavingRig(t, func(o *Options) { o.Settings = settings })
+			r.ready(places)
+			counts := map[Outcome]int{}
+			for range places {
+				s := r.use()
+				s.ask("audio")
+				counts[s.finish(Ending{Traffic: profile.Traffic{Sent: 1}, Code: frame.GoingAway})]++
+			}
+			if counts[Ended] != places/2 || counts[Discarded] != places-places/2 {
+				t.Errorf("outcomes: %v", counts)
+			}
+			if got := orderly(); got[meter.EndSkipped] != places-places/2 {
+				t.Errorf("orderly ends: %v", got)
+			}
+		})
 	}
 }
 

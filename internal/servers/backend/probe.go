@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
@@ -48,13 +49,21 @@ func (p *Probe) setDefaults() {
 	setDefault(&p.Rise, 2)
 }
 
-// errNoRoom is a probe's error when the pool has no place left for it, or the server none besides those in use. It says nothing about the backend.
+// errNoRoom is a probe's error when the server has no place left for it besides those in use. It says nothing about the backend.
 var errNoRoom = errors.New("no place for the probe")
 
-// runProbe probes until ctx ends, and tells each verdict.
-func runProbe(ctx context.Context, p Probe, probe func(context.Context) error, tell func(up bool, reason string)) {
+// runProbe probes until ctx ends, and tells each verdict. Each probe takes a place first, and there is none if that returns false, which says nothing
+// about the backend. The wait for the place is no part of the probe's time.
+func runProbe(
+	ctx context.Context, p Probe, place func(context.Context) (done func(), ok bool), probe func(context.Context) error, tell func(up bool, reason string),
+) {
 	v := verdict{fall: p.Fall, rise: p.Rise}
 	repeat(ctx, func() time.Duration {
+		done, ok := place(ctx)
+		if !ok {
+			return p.Interval
+		}
+		defer done()
 		attempt, cancel := context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
 		err := probe(attempt)
@@ -73,17 +82,43 @@ func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 	return probeHTTP(ctx, u, b.options().Target)
 }
 
-// probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
-// more connections than its cap.
-func (b *Backend) probeUpgrade(ctx context.Context) error {
+// placeForProbe takes a place of the pool for a probe by upgrade, so that the server never sees more connections than its cap, and returns false if
+// there is none. A probe at the URL needs none. A backend in service is probed only if a place is free. Out of service, an idle connection makes room:
+// no client can use it, and if it kept its place, a full pool would never be probed, and never be back.
+func (b *Backend) placeForProbe(ctx context.Context, u *url.URL) (done func(), ok bool) {
+	if u != nil {
+		return func() {}, true
+	}
 	if !b.worker.mayDial() {
-		return errNoRoom
+		return nil, false
 	}
-	done, ok := b.pool.ReserveProbe()
+	if done, ok = b.pool.ReserveProbe(); ok || b.pool.Stats().Usable {
+		return done, ok
+	}
+	spare, _, ok := b.reserveSpare()
 	if !ok {
-		return errNoRoom
+		return nil, false
 	}
-	defer done()
+	select {
+	case <-spare.Ready():
+		return spare.Done, true
+	case <-ctx.Done():
+		spare.Done()
+		return nil, false
+	}
+}
+
+// reserveSpare takes a spare place of the pool, which may have to wait for: retired tells that it is there when an idle connection has closed.
+func (b *Backend) reserveSpare() (spare *pool.Spare[*Conn], retired, ok bool) {
+	spare, conn, retired, ok := b.pool.ReserveSpare()
+	if retired {
+		b.worker.retire(conn)
+	}
+	return spare, retired, ok
+}
+
+// probeUpgrade establishes a connection and closes it at once. The caller has a place for it.
+func (b *Backend) probeUpgrade(ctx context.Context) error {
 	r := b.config.Load()
 	established, err := r.Target.Dial(ctx)
 	if err != nil {
@@ -140,7 +175,8 @@ func (b *Backend) probeBy(probe *Probe, anew bool) {
 			return
 		}
 		b.report.begins(probeOf)
-		runProbe(ctx, *probe, func(ctx context.Context) error {
+		place := func(ctx context.Context) (done func(), ok bool) { return b.placeForProbe(ctx, probe.URL) }
+		runProbe(ctx, *probe, place, func(ctx context.Context) error {
 			err := b.probe(ctx, probe.URL)
 			if err == nil {
 				b.worker.checked(false)

@@ -24,7 +24,7 @@ func verdicts(t *testing.T, p Probe, results string) (told []string) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			runProbe(ctx, p, func(context.Context) error {
+			runProbe(ctx, p, always, func(context.Context) error {
 				n := asked.Add(1)
 				switch results[n-1] {
 				case '+':
@@ -52,6 +52,9 @@ func verdicts(t *testing.T, p Probe, results string) (told []string) {
 	})
 	return told
 }
+
+// always is a place for each probe.
+func always(context.Context) (done func(), ok bool) { return func() {}, true }
 
 func TestProbeVerdicts(t *testing.T) {
 	t.Parallel()
@@ -102,7 +105,7 @@ func TestProbeTimes(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			runProbe(ctx, p, func(ctx context.Context) error {
+			runProbe(ctx, p, always, func(ctx context.Context) error {
 				if count++; count == 1 {
 					if !time.Now().Equal(begun) {
 						t.Errorf("the first probe comes after %v", time.Since(begun))
@@ -131,6 +134,36 @@ func TestProbeTimes(t *testing.T) {
 	})
 }
 
+// A probe takes its place before its time begins, and gives it back. Without a place, nothing is asked and told.
+func TestProbeTakesPlace(t *testing.T) {
+	t.Parallel()
+	p := Probe{Interval: 10 * time.Second, Timeout: 3 * time.Second, Fall: 1, Rise: 1}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		asked, places, held := 0, 0, 0
+		runProbe(ctx, p, func(ctx context.Context) (done func(), ok bool) {
+			if places++; places < 3 {
+				return nil, false
+			}
+			held++
+			return func() { held-- }, pass(ctx, time.Minute) == nil
+		}, func(ctx context.Context) error {
+			if asked++; held != 1 {
+				t.Errorf("probed with %d places", held)
+			}
+			return ctx.Err()
+		}, func(up bool, reason string) {
+			if !up {
+				t.Errorf("it is down: %s", reason)
+			}
+			cancel()
+		})
+		if asked != 1 || places != 3 || held != 0 {
+			t.Errorf("asked %d times, of %d places, and %d are kept", asked, places, held)
+		}
+	})
+}
+
 // It ends at once, in a probe or between two, and tells nothing of the probe that was cut short.
 func TestProbeEnds(t *testing.T) {
 	t.Parallel()
@@ -143,7 +176,7 @@ func TestProbeEnds(t *testing.T) {
 				var told []bool
 				go func() {
 					defer close(done)
-					runProbe(ctx, p, func(ctx context.Context) error { return pass(ctx, 2*time.Second) }, func(up bool, _ string) {
+					runProbe(ctx, p, always, func(ctx context.Context) error { return pass(ctx, 2*time.Second) }, func(up bool, _ string) {
 						told = append(told, up)
 					})
 				}()

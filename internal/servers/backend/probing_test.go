@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -77,6 +78,16 @@ func TestProbeHTTP(t *testing.T) {
 	}
 }
 
+// probeByUpgrade probes once, if there is a place for it.
+func (r *rig) probeByUpgrade(ctx context.Context) error {
+	done, ok := r.placeForProbe(ctx, nil)
+	if !ok {
+		return errNoRoom
+	}
+	defer done()
+	return r.probe(ctx, nil)
+}
+
 // A probe by upgrade has a place of the pool while it runs, and closes its connection in order.
 func TestProbeUpgrade(t *testing.T) {
 	t.Parallel()
@@ -84,13 +95,13 @@ func TestProbeUpgrade(t *testing.T) {
 	r.ready(1)
 	r.accepted()
 	result := make(chan error)
-	go func() { result <- r.probeUpgrade(wstest.Context(t)) }()
+	go func() { result <- r.probeByUpgrade(wstest.Context(t)) }()
 	p := r.accepted()
 	if s := r.Stats(); s.Dialing != 1 || s.Used() != 2 {
 		t.Errorf("it has no place: %+v", s)
 	}
 	p.ExpectClose(frame.NormalClosure, "")
-	if err := r.probeUpgrade(wstest.Context(t)); !errors.Is(err, errNoRoom) {
+	if err := r.probeByUpgrade(wstest.Context(t)); !errors.Is(err, errNoRoom) {
 		t.Errorf("a third connection of two: %v", err)
 	}
 	_ = p.Close() // no answer, which is none of its business
@@ -116,7 +127,7 @@ func TestProbeUpgradeFails(t *testing.T) {
 			ctx, cancel := context.WithCancel(wstest.Context(t))
 			defer cancel()
 			result := make(chan error)
-			go func() { result <- r.probeUpgrade(ctx) }()
+			go func() { result <- r.probeByUpgrade(ctx) }()
 			if name == "hangs" { // the probe's time is over when the server has been asked
 				wstest.Eventually(t, "the server is asked", func() bool { return r.server.Counts().Upgrades > 0 })
 				cancel()
@@ -138,7 +149,7 @@ func TestProbeUpgradeIsNotClosed(t *testing.T) {
 	ctx, cancel := context.WithCancel(wstest.Context(t))
 	defer cancel()
 	result := make(chan error)
-	go func() { result <- r.probeUpgrade(ctx) }()
+	go func() { result <- r.probeByUpgrade(ctx) }()
 	r.accepted().ExpectClose(frame.NormalClosure, "")
 	cancel() // as when its time is over
 	if err := <-result; err != nil {
@@ -192,7 +203,7 @@ func TestProbingWithoutRoom(t *testing.T) {
 	r.server.HangUp(true)
 	before := r.server.Counts().Attempts
 	for range 10 {
-		if err := r.probe(wstest.Context(t), nil); !errors.Is(err, errNoRoom) {
+		if err := r.probeByUpgrade(wstest.Context(t)); !errors.Is(err, errNoRoom) {
 			t.Errorf("error: %v", err)
 		}
 	}
@@ -203,6 +214,51 @@ func TestProbingWithoutRoom(t *testing.T) {
 		t.Errorf("%d attempts, %d at once", c.Attempts-before, c.Peak)
 	}
 	s.end(0)
+}
+
+// Out of service, a probe by upgrade finds a place although the pool is full of idle connections: one of them closes. So the probes bring the backend
+// back, whose worker has filled the pool as soon as the server could be dialed again.
+func TestProbingBringsBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "echo", func(_ *Options, s *wstest.Server) { s.Serve = wstest.Echo })
+	r.ready(1)
+	r.worker.probed(false, "500")
+	wstest.Eventually(t, "it is out of service", func() bool { return !r.Stats().Usable })
+	for range 2 {
+		r.ready(1)
+		before := r.server.Counts().Upgrades
+		if err := r.probeByUpgrade(wstest.Context(t)); err != nil {
+			t.Fatal(err)
+		}
+		if n := r.server.Counts().Upgrades; n == before {
+			t.Error("the server was not asked")
+		}
+	}
+	if n := r.Stats().Totals.Reasons[pool.Suspected]; n != 2 {
+		t.Errorf("%d connections made room; want 2", n)
+	}
+	r.worker.probed(true, "")
+	r.use().end(0)
+}
+
+// A probe that is no longer wanted while it waits for its place gives it up.
+func TestProbingGivesUpItsPlace(t *testing.T) {
+	t.Parallel()
+	r, p := newIdleRig(t, "echo", nil)
+	r.worker.probed(false, "500")
+	wstest.Eventually(t, "it is out of service", func() bool { return !r.Stats().Usable })
+	ctx, cancel := context.WithCancel(wstest.Context(t))
+	defer cancel()
+	result := make(chan error)
+	go func() { result <- r.probeByUpgrade(ctx) }()
+	p.ExpectClose(frame.GoingAway, "")
+	cancel()
+	if err := <-result; !errors.Is(err, errNoRoom) {
+		t.Errorf("error: %v", err)
+	}
+	_ = p.Close()
+	r.accepted()
+	r.ready(1)
 }
 
 // A server that is full works: a probe by upgrade that it refuses beside connections that it holds says nothing, like a dial. Other answers are failures.
@@ -222,7 +278,7 @@ func TestProbingFullServer(t *testing.T) {
 	s := r.use()
 	for code, full := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusTooManyRequests: true, http.StatusInternalServerError: false} {
 		status.Store(int32(code))
-		if err := r.probe(wstest.Context(t), nil); err == nil || errors.Is(err, errNoRoom) != full {
+		if err := r.probeByUpgrade(wstest.Context(t)); err == nil || errors.Is(err, errNoRoom) != full {
 			t.Errorf("%d: %v; want no verdict: %v", code, err, full)
 		}
 	}

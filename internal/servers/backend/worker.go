@@ -369,9 +369,8 @@ func (w *worker[C]) checked(canary bool) {
 // No other session begins there until the worker has decided for how long none may.
 func (w *worker[C]) sessionRefused(client Client) {
 	others := connectionsOf(w.pool.Stats()).InUse - 1
-	w.locked(func(t *health.Tracker) { t.SessionRefused(client, others, w.now()) })
-	w.pool.SetHeld(true)
-	tasks.Wake(w.wanted)
+	w.pool.SetHeld(true) // before the worker knows why: it would not lift a hold that came after it has told the pool that there is none
+	w.tell(func(t *health.Tracker) { t.SessionRefused(client, others, w.now()) })
 }
 
 // forgetStall notes that sessions which have stalled say nothing about the server any longer.

@@ -100,34 +100,58 @@ func (g *Group[C]) servableAhead() *Waiter[C] {
 }
 
 // undialedAhead is [Group.undialed] for the clients in the list. It passes over those for whom no backend can dial at present, or,
-// if p is not nil, over those who may not use p. It returns how many it has still to skip.
-func (g *Group[C]) undialedAhead(skip int, p *Pool[C]) (found *Waiter[C], left int) {
+// if p is not nil, over those who may not use p.
+func (g *Group[C]) undialedAhead(p *Pool[C]) (found *Waiter[C]) {
 	var like *Waiter[C] // those before w that have the same needs
-	coming := 0         // connections that are being dialed, which these may use, and have not used up
+	coming := 0         // connections that are being dialed, which these may use, and that none before has used up
+	freeing := 0        // places that are becoming free, for which the same holds
 	dials := false      // a backend can dial for them
 	for _, w := range g.queue.ahead {
 		if like == nil || !w.sameNeeds(like) {
-			like, coming, dials = w, 0, false
+			like, coming, freeing, dials = w, 0, 0, false
 			for _, other := range g.pools {
 				if !other.leasable() || !g.allows(w, other) {
 					continue
 				}
 				if v := other.find(w.Variant); v != nil {
-					coming += v.coming
+					coming += v.unclaimed
 				}
+				freeing += other.unclaimed
 				dials = dials || (p == nil && other.dialsForClients() || other == p) && g.entitles(w.tenant)
 			}
 		}
 		switch {
 		case coming > 0:
 			coming--
+			g.claimDial(w)
 			g.queue.count(w.Variant, -1)
 		case !dials:
-		case skip == 0:
-			return w, 0
+		case freeing > 0:
+			freeing--
+			g.claimPlace(w)
 		default:
-			skip--
+			return w
 		}
 	}
-	return nil, skip
+	return nil
+}
+
+// claimDial notes that a client ahead waits for one of the connections that are being dialed, of a pool that it may use.
+func (g *Group[C]) claimDial(w *Waiter[C]) {
+	for _, p := range g.pools {
+		if v := p.find(w.Variant); v != nil && v.unclaimed > 0 && p.leasable() && g.allows(w, p) {
+			v.unclaimed--
+			return
+		}
+	}
+}
+
+// claimPlace notes that a client ahead waits for one of the places that are becoming free, of a pool that it may use.
+func (g *Group[C]) claimPlace(w *Waiter[C]) {
+	for _, p := range g.pools {
+		if p.unclaimed > 0 && g.allows(w, p) {
+			p.unclaimed--
+			return
+		}
+	}
 }

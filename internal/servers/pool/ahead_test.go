@@ -162,11 +162,15 @@ func TestAheadLeaves(t *testing.T) {
 }
 
 // A session that must leave a server gets a connection of another that is full of idle ones of another variant: one of them makes room,
-// whether the server that it leaves has room, or could make some sooner.
+// whether the server that it leaves has room, could make some sooner, or is making some.
 func TestAvoidMakesRoom(t *testing.T) {
-	for _, idle := range []int{0, 4} {
+	for _, c := range []struct{ idle, closing int }{{0, 0}, {4, 0}, {0, 1}, {3, 1}} {
+		idle := c.idle
 		r := newRig(t, Options{Queue: 9}, varied(4, 0), varied(2, 0))
 		left, next := r.pools[0], r.pools[1]
+		for _, s := range left.lease(c.closing) {
+			discard(s, Lost)
+		}
 		left.KeepWarm("a")
 		left.fill(idle)
 		next.KeepWarm("a")
@@ -181,6 +185,56 @@ func TestAvoidMakesRoom(t *testing.T) {
 			t.Errorf("the other dials %q", dialed)
 		}
 		r.got(w, next)
+	}
+}
+
+// Of several such sessions, each counts only on the places that are becoming free where it may go, and on those that no other waits for.
+func TestAvoidSharesRoom(t *testing.T) {
+	r := newRig(t, Options{Queue: 9}, varied(2, 0), varied(2, 0))
+	a, b := r.pools[0], r.pools[1]
+	for _, p := range r.pools {
+		leased := p.lease(1)
+		p.KeepWarm("a")
+		p.fill(1)
+		discard(leased[0], Lost)
+	}
+	for _, w := range []*Waiter[int]{aheadOf(b, nil), aheadOf(a, nil)} {
+		w.Variant = "b"
+		r.waits(w)
+	}
+	for i, p := range r.pools {
+		if n, ok := p.RetireSurplus(0); ok {
+			t.Errorf("pool %d closes connection %d, though a place becomes free for each session", i, n)
+		}
+	}
+	third := aheadOf(a, nil)
+	third.Variant = "b"
+	r.waits(third)
+	if n, ok := a.RetireSurplus(0); ok {
+		t.Errorf("connection %d of the server that the session leaves is closed for it", n)
+	}
+	if _, ok := b.RetireSurplus(0); !ok {
+		t.Error("no room is made for the third session")
+	}
+}
+
+// A connection that is being dialed is for one session, whatever the others need: each gets its own at the same time, not one after the other.
+func TestAheadDialsForEach(t *testing.T) {
+	for name, differ := range map[string]func(r *rig, all []*Waiter[int]){
+		"tenants": func(_ *rig, all []*Waiter[int]) { all[0].Tenant, all[1].Tenant, all[2].Tenant = "a", "b", "a" },
+		"avoid":   func(r *rig, all []*Waiter[int]) { all[0].Avoid, all[1].Avoid = r.pools[0].Pool, r.pools[1].Pool },
+	} {
+		r := newRig(t, Options{}, capped(1), capped(1), capped(9))
+		r.pools[0].SetUsable(false)
+		r.pools[1].SetUsable(false)
+		all := []*Waiter[int]{aheadOf(nil, nil), aheadOf(nil, nil), aheadOf(nil, nil)}
+		differ(r, all)
+		for _, w := range all {
+			r.waits(w)
+		}
+		if dialed := r.reserves(2); dialed[2] != len(all) {
+			t.Errorf("%s: %d connections are dialed for %d sessions", name, dialed[2], len(all))
+		}
 	}
 }
 

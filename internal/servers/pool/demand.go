@@ -43,7 +43,7 @@ func (g *Group[C]) demand() (w *Waiter[C], least float64) {
 	if !slices.ContainsFunc(g.pools, (*Pool[C]).dialsForClients) {
 		return nil, least
 	}
-	if w = g.undialed(0, nil, nil); w == nil {
+	if w = g.undialed(nil, nil); w == nil {
 		return nil, least
 	}
 	for _, p := range g.pools {
@@ -54,26 +54,34 @@ func (g *Group[C]) demand() (w *Waiter[C], least float64) {
 	return w, least
 }
 
-// undialed returns the client that is served first of those for which no connection is being dialed, after skipping the given number of them; nil when
-// there are no more before until, or, if that is nil, at all. If p is not nil, clients ahead who may
+// undialed returns the client that is served first of those for which no connection is being dialed; nil when there are no more before until,
+// or, if that is nil, at all. If p is not nil, it is the first of those for which no place is becoming free either, and clients ahead who may
 // not use p do not count. Its cost grows with the connections that are being dialed, not with the clients that wait.
-func (g *Group[C]) undialed(skip int, until *Waiter[C], p *Pool[C]) (found *Waiter[C]) {
+func (g *Group[C]) undialed(until *Waiter[C], p *Pool[C]) (found *Waiter[C]) {
 	q := &g.queue
 	q.beginCount()
-	for _, p := range g.pools {
-		if !p.leasable() {
+	for _, other := range g.pools {
+		other.unclaimed = 0
+		if !other.leasable() {
 			continue
 		}
-		for _, v := range p.variants {
-			if v.coming > 0 {
+		if p != nil {
+			other.unclaimed = other.placesFreeing()
+		}
+		for _, v := range other.variants {
+			if v.unclaimed = v.coming; v.coming > 0 {
 				q.count(v.name, v.coming)
 			}
 		}
 	}
 	if len(q.ahead) > 0 {
-		if found, skip = g.undialedAhead(skip, p); found != nil {
+		if found = g.undialedAhead(p); found != nil {
 			return found
 		}
+	}
+	skip := 0
+	for _, other := range g.pools {
+		skip += other.unclaimed
 	}
 	g.walk(func(w *Waiter[C]) bool {
 		switch {
@@ -113,7 +121,7 @@ func (g *Group[C]) crowdedOut(p *Pool[C], until *Waiter[C]) *Waiter[C] {
 	if len(g.queue.ahead) == 0 && slices.ContainsFunc(g.pools, (*Pool[C]).dialsForClients) { // the others may use any backend
 		return nil
 	}
-	w := g.undialed(g.placesFreeing(), until, p)
+	w := g.undialed(until, p)
 	if w == nil || slices.ContainsFunc(g.pools, func(other *Pool[C]) bool { return other.dialsForClients() && g.allows(w, other) }) {
 		return nil
 	}
@@ -125,13 +133,11 @@ func (p *Pool[C]) canDisplace() bool {
 }
 
 // placesFreeing returns how many places will be free for dialing when the connections that are retiring are gone.
-func (g *Group[C]) placesFreeing() (places int) {
-	for _, p := range g.pools {
-		if p.leasable() && p.dialable {
-			places += max(0, min(p.counts[Retiring], p.limit-p.present()))
-		}
+func (p *Pool[C]) placesFreeing() int {
+	if !p.leasable() || !p.dialable {
+		return 0
 	}
-	return places
+	return max(0, min(p.counts[Retiring], p.limit-p.present()))
 }
 
 // holdsBack reports whether a client does not get an idle connection of p, because one that comes before it in the queue, and waits for

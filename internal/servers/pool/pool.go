@@ -73,6 +73,7 @@ type Pool[C any] struct {
 	counts       [states]int
 	probes       int           // of those dialing, the probes, which never become connections of the pool
 	spare        *Spare[C]     // the place of a canary; nil for none
+	unclaimed    int           // places that are becoming free, less those that clients ahead wait for; only within [Group.undialed]
 	base         variant[C]    // the variant without a name
 	variants     []*variant[C] // all known ones, base first
 
@@ -190,14 +191,5 @@ func (p *Pool[C]) SetTrial(one bool) {
 	})
 }
 
-// allowed returns how many of the server's connections are this proxy's: the cap, or as many as are granted. Like isOver, it is called
-// with the mutex held.
-func (p *Pool[C]) allowed() int {
-	if p.shared {
-		return min(p.capacity, p.grant)
-	}
-	return p.capacity
-}
-
-// isOver reports whether the pool had more connections than its limit before the last one was gone.
+// isOver reports whether the pool had more connections than its limit before the last one was gone. It is called with the mutex held.
 func (p *Pool[C]) isOver() bool { return p.shared && p.present()+p.counts[Retiring] >= p.limit }

@@ -82,6 +82,24 @@ func TestRenewWithoutRoom(t *testing.T) {
 	}
 }
 
+// A server that takes fewer connections than the cap has a tenth of those replaced at a time.
+func TestRenewBelowCeiling(t *testing.T) {
+	r := newRig(t, Options{}, Settings{Cap: 100, Ceiling: 8, Warm: 100, Weight: 1})
+	p := r.pools[0]
+	p.fill(8)
+	p.Renew()
+	retired := 0
+	for {
+		if _, ok := p.RetireOutdated(32); !ok {
+			break
+		}
+		retired++
+	}
+	if retired != 1 {
+		t.Errorf("%d of 8 connections are retired at once; want 1", retired)
+	}
+}
+
 // What the server holds for another pool is not there for this one, and the two together keep the cap.
 func TestTaken(t *testing.T) {
 	r := newRig(t, Options{Queue: 1}, Settings{Cap: 2, Taken: 2, Warm: 2, Weight: 1})

@@ -73,21 +73,24 @@ func (p *Pool[C]) newSlot(v *variant[C]) *Slot[C] {
 	return &Slot[C]{pool: p, variant: v, state: Dialing, generation: p.generation}
 }
 
-// Spare is a place within the cap for a connection that is played a canary: one that serves no client and never becomes one of the pool's.
+// Spare is a place within the cap for a connection that shows whether the backend works, by a canary or a probe: one that serves no client and never
+// becomes one of the pool's.
 type Spare[C any] struct {
 	pool  *Pool[C]
 	ready chan struct{} // closed when slot is there
 	slot  *Slot[C]      // guarded by the group's mutex; nil while the place is in use by a connection that is being closed
 }
 
-// ReserveSpare takes a place that no client needs now: at least one more must be free or idle. A pool has one at a time. If all other places
+// ReserveSpare takes a place that no client needs now: none waits, and at least one more is free or idle. While the pool is not usable, clients
+// need none of its places, and the spare one may be what brings the backend back. A pool has one at a time. If all other places
 // are taken by idle connections, one of them is retired: retire tells that the caller closes conn, whose place becomes the spare one.
 // The caller waits for Ready and, in any case, calls Done.
 func (p *Pool[C]) ReserveSpare() (s *Spare[C], conn C, retire, ok bool) {
 	g := p.group
 	g.mu.Lock()
 	free := p.limit - p.present() - p.counts[Retiring]
-	if p.mode != Enabled || p.spare != nil || g.queue.length > 0 || free < 0 || free+p.counts[Idle] < 2 {
+	left := free + p.counts[Idle]
+	if p.mode != Enabled || p.spare != nil || free < 0 || left < 1 || p.usable && (left < 2 || g.queue.length > 0) {
 		g.mu.Unlock()
 		return nil, conn, false, false
 	}

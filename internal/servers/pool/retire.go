@@ -19,12 +19,12 @@ func (p *Pool[C]) Renew() (outdated int) {
 }
 
 // RetireOutdated retires the oldest idle connection that was dialed before the last Renew. It does so when enough warm ones can take its
-// place; or when there is no room to dial those, but then only while fewer than a tenth of the cap, and than most, are being dialed or
+// place; or when there is no room to dial those, but then only while fewer than a tenth of the limit, and than most, are being dialed or
 // closed, so that clients always find connections. If the backend is draining, no client does: then nothing has to take its place.
 func (p *Pool[C]) RetireOutdated(most int) (conn C, ok bool) {
 	p.group.mu.Lock()
 	tooFew, _ := p.compareWarm()
-	if !p.replaceable(tooFew, max(1, min(most, p.allowed()/renewDivide))) {
+	if !p.replaceable(tooFew, max(1, min(most, p.limit/renewDivide))) {
 		return p.retireNow(nil, 0)
 	}
 	var oldest *Slot[C]

@@ -2,17 +2,19 @@ package pool
 
 import "testing"
 
+// ready reports whether a spare place is there.
+func ready(s *Spare[int]) bool {
+	select {
+	case <-s.Ready():
+		return true
+	default:
+		return false
+	}
+}
+
 func TestReserveSpare(t *testing.T) {
 	r := newRig(t, Options{}, Settings{Cap: 3, Warm: 3, Weight: 1})
 	p := r.pools[0]
-	ready := func(s *Spare[int]) bool {
-		select {
-		case <-s.Ready():
-			return true
-		default:
-			return false
-		}
-	}
 	// There is room: two more connections may be dialed beside it, and no third.
 	s, _, retire, ok := p.ReserveSpare()
 	if !ok || retire || !ready(s) {
@@ -66,5 +68,48 @@ func TestReserveSpare(t *testing.T) {
 	p.SetMode(Draining)
 	if _, _, _, ok := p.ReserveSpare(); ok {
 		t.Error("a canary for a backend that is drained")
+	}
+}
+
+// While the backend is out of service, neither clients that wait nor the last place keep it from being played what brings it back: clients could not
+// use the place.
+func TestReserveSpareOutOfService(t *testing.T) {
+	r := newRig(t, Options{Queue: 1}, Settings{Cap: 3, Warm: 3, Weight: 1})
+	p := r.pools[0]
+	p.fill(3)
+	p.SetUsable(false)
+	w := r.wait()
+	for _, places := range []int{3, 1} {
+		p.Set(Settings{Cap: places, Warm: places, Weight: 1})
+		for range 3 - places {
+			n, _ := p.RetireOldest(Surplus)
+			r.slots[n].Gone()
+		}
+		s, conn, retire, ok := p.ReserveSpare()
+		if !ok || !retire {
+			t.Fatalf("with %d places: %v, retired %v", places, ok, retire)
+		}
+		r.slots[conn].Gone()
+		if !ready(s) {
+			t.Errorf("with %d places, the spare one is not there when its connection is gone", places)
+		}
+		s.Done()
+		p.fill(1)
+	}
+	r.waiting(w)
+
+	// Sessions that began before keep their places.
+	p.SetUsable(true)
+	r.handed(w)
+	p.SetUsable(false)
+	if _, _, _, ok := p.ReserveSpare(); ok {
+		t.Error("the place of a session is spare")
+	}
+
+	// Back in service, the last place is the clients' again.
+	p.Set(Settings{Cap: 2, Warm: 2, Weight: 1})
+	p.SetUsable(true)
+	if _, _, _, ok := p.ReserveSpare(); ok {
+		t.Error("the last place went to a canary")
 	}
 }

@@ -39,14 +39,6 @@ type Stats struct {
 // Used returns how many connections count against the cap.
 func (s *Stats) Used() int { return s.Dialing + s.Idle + s.Leased + s.Resetting + s.Retiring }
 
-// Allowed returns how many of the server's connections are this proxy's: the cap, or as many as are granted.
-func (s *Stats) Allowed() int {
-	if s.Shared {
-		return min(s.Cap, s.Grant)
-	}
-	return s.Cap
-}
-
 // Stats returns the pool's numbers.
 func (p *Pool[C]) Stats() Stats {
 	p.group.mu.Lock()

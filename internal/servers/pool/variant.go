@@ -13,6 +13,7 @@ type variant[C any] struct {
 	idle           int
 	outdated       int // of them, see Pool.Renew
 	coming         int // slots whose connections are being dialed
+	unclaimed      int // of these, what clients ahead do not wait for; only within [Group.undialed]
 	slots          int // that are not gone
 	// keptWarm tells that connections are keptWarm warm: it is one of those requested last.
 	keptWarm    bool
