@@ -35,7 +35,7 @@ func (s *Settings) openStore(fixed *fixed) (store config.Store, source, copyFile
 		}
 	}
 	source = stores.Redact(s.Database)
-	options.Known = copyFile != "" && follow.IsCopy(copyFile, source)
+	options.Known = copyFile != "" && follow.IsCopy(copyFile, stores.Absolute(s.Database), source)
 	store, err = stores.Open(s.Database, options)
 	return store, source, copyFile, err
 }

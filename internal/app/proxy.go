@@ -246,7 +246,7 @@ func (p *Proxy) follow(ctx context.Context, fixed *fixed) error {
 		return err
 	}
 	p.follower, err = follow.Start(ctx, follow.Options{
-		Store: store, Source: source, CopyFile: copyFile, Apply: p.apply, Log: p.log,
+		Store: store, Source: source, Origin: stores.Absolute(p.settings.Database), CopyFile: copyFile, Apply: p.apply, Log: p.log,
 	})
 	if err != nil {
 		_ = store.Close()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,17 +34,20 @@ func writeCopy(path, source string, snapshot *config.Snapshot) error {
 	}
 	content := snapshot.Content()
 	b.Write(file.Encode(&content))
+	if b.Len() > file.MaxFile {
+		return fmt.Errorf("as YAML, the configuration has %d bytes, and only %d can be read again", b.Len(), file.MaxFile)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
 	return file.Replace(path, b.Bytes())
 }
 
-// IsCopy reports whether there is a copy of that source at the path, with anything in it: the source was there before, and had
-// something to lose.
-func IsCopy(path, source string) bool {
+// IsCopy reports whether there is a copy of that source, by one of its names, at the path, with anything in it: the source was there before, and
+// had something to lose.
+func IsCopy(path string, names ...string) bool {
 	data, err := os.ReadFile(path)
-	if err != nil || field(data, copySource) != source {
+	if err != nil || !slices.Contains(names, field(data, copySource)) {
 		return false
 	}
 	says := body(data)
@@ -58,8 +62,8 @@ func body(data []byte) []byte {
 	return bytes.TrimSpace(data)
 }
 
-// readCopy returns the snapshot of a copy, which must be of that source: another one's servers may be the wrong ones.
-func readCopy(path, source string) (*config.Snapshot, error) {
+// readCopy returns the snapshot of a copy, which must be of the source with one of these names: another one's servers may be the wrong ones.
+func readCopy(path string, names ...string) (*config.Snapshot, error) {
 	if path == "" {
 		return nil, errors.New("no copy is kept")
 	}
@@ -70,11 +74,10 @@ func readCopy(path, source string) (*config.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch from := field(data, copySource); from {
-	case source:
-	case "":
+	switch from := field(data, copySource); {
+	case from == "":
 		return nil, fmt.Errorf("%s does not say which source it is a copy of", path)
-	default:
+	case !slices.Contains(names, from):
 		return nil, fmt.Errorf("%s is a copy of %s", path, from)
 	}
 	content, err := file.DecodeEarlier(path, data, config.CheckProfiles)

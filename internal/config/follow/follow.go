@@ -4,6 +4,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ type Options struct {
 	Store config.Store
 	// Source is what people call the store; it must not show a password.
 	Source string
+	// Origin is the same in whatever directory the process runs: what the copy is said to be of; default Source.
+	Origin string
 	// CopyFile is the file for the copy of the last good snapshot; empty for none.
 	CopyFile string
 	// Apply puts a snapshot in force. It is called by one goroutine at a time, and must not wait for sessions. An error says that
@@ -80,6 +83,7 @@ func Start(ctx context.Context, o Options) (*Follower, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
+	o.Origin = cmp.Or(o.Origin, o.Source)
 	f := &Follower{o: o, done: make(chan struct{})}
 	f.status.Source = o.Source
 	if err := f.begin(ctx); err != nil {
@@ -97,7 +101,7 @@ func (f *Follower) begin(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	last, copyErr := readCopy(f.o.CopyFile, f.o.Source)
+	last, copyErr := readCopy(f.o.CopyFile, f.o.Origin, f.o.Source)
 	if copyErr == nil {
 		copyErr = f.o.Apply(last)
 	}
@@ -213,7 +217,7 @@ func (f *Follower) keepCopy() {
 	if f.o.CopyFile == "" {
 		return
 	}
-	err := writeCopy(f.o.CopyFile, f.o.Source, f.force)
+	err := writeCopy(f.o.CopyFile, f.o.Origin, f.force)
 	was := f.Status().Unsaved
 	switch {
 	case err == nil && was != "":

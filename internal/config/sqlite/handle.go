@@ -23,6 +23,7 @@ type handle struct {
 	db       *sql.DB        // static
 	path     string         // static
 	readOnly bool           // static
+	locked   bool           // static: the file could not be written, or it would not be readOnly
 	file     os.FileInfo    // static after remember
 	wal      os.FileInfo    // static after remember: FILE-wal, which has the latest writes; nil if there is none
 	pin      *sql.Conn      // static
@@ -86,7 +87,8 @@ func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	if _, err := fileowner.Follow(h.path); err != nil {
 		return nil, fmt.Errorf("database file: %w", err)
 	}
-	h.readOnly = h.readOnly || !writable(h.path, info)
+	h.locked = !h.readOnly && !writable(h.path, info)
+	h.readOnly = h.readOnly || h.locked
 	return info, nil
 }
 
@@ -113,6 +115,8 @@ func (h *handle) check() error {
 		return fmt.Errorf("%s was replaced by another file", h.path)
 	case now.Size() == 0 && h.file.Size() > 0:
 		return fmt.Errorf("%w: %s is empty (0 bytes)", config.ErrMissing, h.path)
+	case h.locked && !fileowner.SameRights(h.file, now):
+		return fmt.Errorf("the rights of %s have changed", h.path)
 	}
 	if h.wal != nil { // it exists for as long as the pin does
 		if wal, err := os.Stat(h.path + walSuffix); err != nil || !os.SameFile(h.wal, wal) {

@@ -212,6 +212,12 @@ func TestReadOnly(t *testing.T) {
 	if _, err := reader.Apply(t.Context(), config.Change{Who: "x"}); !errors.Is(err, config.ErrReadOnly) {
 		t.Errorf("writing: %v", err)
 	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Apply(t.Context(), config.Change{Who: "x"}); err != nil {
+		t.Errorf("writing once it may: %v", err)
+	}
 }
 
 // Who only loads makes no database, and changes none.

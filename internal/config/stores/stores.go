@@ -51,6 +51,17 @@ func notNil[S config.Store](s S, err error) (config.Store, error) {
 	return s, nil
 }
 
+// Absolute returns a database as it may be shown, a file with its whole path: it means the same in every directory.
+func Absolute(database string) string {
+	where, path, err := parse(database)
+	if err == nil && (where == inFile || where == inSQLite) {
+		if path, err = filepath.Abs(path); err == nil {
+			return path
+		}
+	}
+	return Redact(database)
+}
+
 // Check checks a database's name, without looking whether it is there.
 func Check(database string) error {
 	_, _, err := parse(database)

@@ -27,6 +27,13 @@ func Group(path string) string {
 	return group.Name
 }
 
+// SameRights reports whether two files, or one at two times, have the same owner, group and permissions.
+func SameRights(a, b fs.FileInfo) bool {
+	x, _ := a.Sys().(*syscall.Stat_t)
+	y, _ := b.Sys().(*syscall.Stat_t)
+	return a.Mode() == b.Mode() && (x == nil || y == nil || x.Uid == y.Uid && x.Gid == y.Gid)
+}
+
 // Give gives a file, if this process is root, the owner and the group of another one. Where that cannot be done, in some containers and on
 // some file systems, the file stays root's.
 func Give(file *os.File, like fs.FileInfo) {
