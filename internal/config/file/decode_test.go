@@ -249,9 +249,9 @@ func TestProfileInFlow(t *testing.T) {
 // Lines end as the library counts them: also at a lone carriage return, and at what only Unicode takes for a line's end.
 func TestProfileBehindOddBreaks(t *testing.T) {
 	for text, want := range map[string]string{
-		"profiles:\r  own: {from: vosk}\r":                                                         "{from: vosk}\n",
-		"profiles:\r\n  own:\r\n    from: vosk\r\n    limits: {sessions: 100}\r\n":                  "from: vosk\nlimits: {sessions: 100}\n",
-		"backends:\n  a: {service: stt, url: ws://a, labels: {x: \"a\u2028b\"}}\nprofiles:\n  own: {from: vosk}": "{from: vosk}\n",
+		"profiles:\r  own: {from: vosk}\r":                                                                                                         "{from: vosk}\n",
+		"profiles:\r\n  own:\r\n    from: vosk\r\n    limits: {sessions: 100}\r\n":                                                                 "from: vosk\nlimits: {sessions: 100}\n",
+		"backends:\n  a: {service: stt, url: ws://a, labels: {x: \"a\u2028b\"}}\nprofiles:\n  own: {from: vosk}":                                   "{from: vosk}\n",
 		"backends:\n  a: {service: stt, url: ws://a, labels: {x: \"a\u0085b\"}}\nprofiles:\n  own:\n    from: vosk\n    limits: {sessions: 100}\n": "from: vosk\nlimits: {sessions: 100}\n",
 	} {
 		content, err := DecodePart("c.yaml", []byte(text))
