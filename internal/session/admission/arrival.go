@@ -114,7 +114,7 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	started := false
 	defer func() {
 		if !started { // also after a panic
-			arrival.Hold.Release()
+			arrival.Hold.Cancel()
 			service.Affinity.End(arrival.Named)
 		}
 	}()
