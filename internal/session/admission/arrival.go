@@ -78,8 +78,8 @@ func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, op
 	case err == nil:
 	case errors.As(err, &refusal):
 		opening.work(false) // until it has read the answer
-		if arrival.told != nil {
-			arrival.told.code = closeCodeOf(err, refusal)
+		if t := arrival.told; t != nil && t.code == 0 {
+			t.code = closeCodeOf(err, refusal)
 		}
 		g.refuse(nc, req, arrival, refusal)
 	default:
@@ -182,7 +182,7 @@ func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Reques
 		arrival.opening.leave(true)
 	} else if errors.As(err, &refusal) {
 		if asked.Messages {
-			g.acceptRefused(service, nc, req, arrival)
+			g.acceptRefused(service, nc, req, arrival, refusal)
 			if at := refusal.Header.Get(locationField); at != "" {
 				arrival.told.write(frame.AppendMessage(nil, frame.Text, true, fmt.Appendf(nil, `{"wsbouncer":{"go":%q}}`, at), false))
 			}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,8 +16,8 @@ import (
 )
 
 // tellingRig is a rig with one connection, whose service tells clients how they fare.
-func tellingRig(t *testing.T, change func(*route.Service)) *rig {
-	return newRig(t, setup{
+func tellingRig(t *testing.T, change func(*route.Service), more ...func(*setup)) *rig {
+	o := setup{
 		Queue: 3, Script: &wstest.Server{Serve: wstest.Echo},
 		Backend: withYAML(t, `profiles: {p: {from: echo, tell: {queue: '{"place":$place,"wait":$wait}'}}}`),
 		Service: func(s *route.Service) {
@@ -25,7 +26,11 @@ func tellingRig(t *testing.T, change func(*route.Service)) *rig {
 				change(s)
 			}
 		},
-	})
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	return newRig(t, o)
 }
 
 // told lets a client wait that is told its place.
@@ -124,6 +129,30 @@ func TestToldAndTimedOut(t *testing.T) {
 				t.Errorf("refused: %v", got)
 			}
 		})
+	}
+}
+
+// A server that refuses a client's parameters is no proxy that misses a session: the close codes of clients that come back are not used.
+func TestToldAndRefusedByServer(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusGone} {
+		r := tellingRig(t, nil, func(o *setup) {
+			o.Script.Answer = wstest.Refuse(status, "unknown model")
+			o.Backend = withYAML(t, `
+profiles:
+  p:
+    from: echo
+    predial: never
+    variant: {private: {query: ["*"]}}
+    tell: {queue: '{"place":$place,"wait":$wait}'}`)
+		})
+		p := r.Connect(wstest.UpgradeRequest("/v1/test?model=none"))
+		p.ExpectUpgrade()
+		p.Expect(frame.Text, `{"place":1,"wait":null}`)
+		h, payload, err := p.Next()
+		if code, _, _ := frame.ParseClose(payload); err != nil || h.Opcode != frame.Close || code != frame.PolicyViolation {
+			t.Errorf("%d: got %v %v %q, %v", status, h.Opcode, code, payload, err)
+		}
+		_ = p.Close()
 	}
 }
 
