@@ -65,12 +65,13 @@ func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, op
 		return
 	}
 	arrival.ID = record.ID{Process: g.shared.Process, Number: g.lastID.Add(1)}
-	defer g.sessions.RemoveWaiting(arrival.ID.Number)
+	defer g.sessions.RemoveWaiting(arrival.ID.Number) // also after a panic
 	if err == nil {
 		arrival.Path, arrival.RequestID, arrival.Trace = shortened(req.URL.Path), requestID(req), g.trace(req)
 		err = g.lease(nc, req, &arrival)
 	}
-	if err != nil {
+	if err != nil { // before it hears so, which may take it a while
+		g.sessions.RemoveWaiting(arrival.ID.Number)
 		g.sessions.Left(arrival.ID)
 	}
 	var refusal *handshake.Refusal

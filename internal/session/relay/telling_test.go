@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -154,6 +157,23 @@ profiles:
 		}
 		_ = p.Close()
 	}
+}
+
+// A client that is refused waits no longer, however long it takes to answer its close frame: it has no place, and no tap.
+func TestToldAndRefusedWaitsNoLonger(t *testing.T) {
+	r := tellingRig(t, func(s *route.Service) { s.QueueTimeout = 20 * time.Millisecond })
+	r.Join()
+	p := r.Queued()
+	id, _ := record.ParseID(p.Response().Header.Get(record.IDHeader))
+	p.Expect(frame.Text, `{"place":1,"wait":null}`)
+	p.ExpectClose(frame.TryAgainLater, "no connection came free in time")
+	if waiting := r.sessions.AllWaiting(); len(waiting) > 0 {
+		t.Errorf("%d clients wait", len(waiting))
+	}
+	if _, err := r.sessions.Tap(tap.Options{ID: id}); !errors.Is(err, tap.ErrNoSession) {
+		t.Errorf("a tap on the client: %v", err)
+	}
+	_ = p.Close()
 }
 
 // A client that vanishes frees its place at once.
