@@ -54,6 +54,13 @@ func (g *Guard) SetRate(failures limits.Rate) {
 	if failures.Unlimited() {
 		clear(g.suspects)
 	}
+	limit := g.now().Add(failures.Per) // a bucket is at most full
+	for key, s := range g.suspects {
+		if s.until.After(limit) {
+			s.until = limit
+			g.suspects[key] = s
+		}
+	}
 }
 
 // Wait returns how long a client must wait before it may try again; 0 if it may now. It counts those that must wait.

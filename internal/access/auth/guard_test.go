@@ -133,6 +133,22 @@ func TestGuardThatIsOff(t *testing.T) {
 	}
 }
 
+// Addresses that were blocked for long are blocked for no longer than a new rate blocks.
+func TestGuardOfNewRate(t *testing.T) {
+	g, _, _ := newGuard(t, "4/h")
+	bad := netip.MustParseAddr("192.0.2.7")
+	for range 4 {
+		g.Failed(bad, "stt")
+	}
+	if wait := g.Wait(bad); wait != 15*time.Minute {
+		t.Errorf("after 4 failures a client waits %v", wait)
+	}
+	g.SetRate(limits.Rate{N: 20, Per: time.Minute})
+	if wait := g.Wait(bad); wait != 3*time.Second {
+		t.Errorf("at the new rate it waits %v", wait)
+	}
+}
+
 func BenchmarkGuard(b *testing.B) {
 	g := NewGuard(limits.Rate{N: 20, Per: time.Minute}, slog.New(slog.DiscardHandler), time.Now)
 	for i := range maxSuspects {

@@ -44,7 +44,7 @@ func (b *Bucket) Take(now Instant, r Rate) (wait time.Duration) {
 	}
 }
 
-// PutBack gives back a token that was taken just now.
+// PutBack gives back a token that was taken.
 func (b *Bucket) PutBack(r Rate) {
 	if !r.Unlimited() {
 		b.full.Add(-int64(r.cost(1))) // at most full: Take and Spend begin with now

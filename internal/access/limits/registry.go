@@ -127,18 +127,8 @@ func (r *Registry) arrive(now Instant, v *Visitor, h *Hold, check bool) *Refusal
 }
 
 // Admit does the same in all other scopes, after the client was authenticated: of its key and tenant, its service and the process. What
-// all share comes last, so that neither strangers nor a client over its own limits can use it up. A client that is refused does not count
-// as a new session in any of these scopes.
-func (r *Registry) Admit(now Instant, v *Visitor, h *Hold) *Refusal {
-	arrived := len(h.scopes)
-	refusal := r.admit(now, v, h, true)
-	if refusal != nil {
-		for _, s := range h.scopes[arrived:] {
-			s.begins.PutBack(s.limits.Load().SessionRate)
-		}
-	}
-	return refusal
-}
+// all share comes last, so that neither strangers nor a client over its own limits can use it up.
+func (r *Registry) Admit(now Instant, v *Visitor, h *Hold) *Refusal { return r.admit(now, v, h, true) }
 
 func (r *Registry) admit(now Instant, v *Visitor, h *Hold, check bool) *Refusal {
 	if v.Holder != (Holder{}) && !h.has(Key) {
@@ -212,12 +202,20 @@ func (h *Hold) take(s *Scope, refusal *Refusal) *Refusal {
 // Empty reports whether nothing limits the session.
 func (h *Hold) Empty() bool { return h == nil || len(h.scopes) == 0 }
 
-// Release gives all places back. Only the first call does anything, and none on nil.
-func (h *Hold) Release() {
+// Release gives all places back. Only the first call of Release or Cancel does anything, and none on nil.
+func (h *Hold) Release() { h.release(false) }
+
+// Cancel is Release for a client that got no session, whoever refused it: it counts as a new session of its address only.
+func (h *Hold) Cancel() { h.release(true) }
+
+func (h *Hold) release(unused bool) {
 	if h == nil || h.released.Swap(true) {
 		return
 	}
 	for _, s := range h.scopes {
+		if unused && s.kind != Client {
+			s.begins.PutBack(s.limits.Load().SessionRate)
+		}
 		s.leave()
 	}
 }

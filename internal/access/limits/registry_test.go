@@ -256,7 +256,7 @@ func TestRefusedClientsUseUpNothing(t *testing.T) {
 			if refusal := r.Admit(1, &Visitor{Service: s, Tenant: "greedy"}, h); refusal == nil || refusal.Limit == SessionRate {
 				t.Errorf("%s: %+v", name, refusal)
 			}
-			h.Release()
+			h.Cancel()
 		}
 		r.SetProcess(1, Limits{})
 		r.SetTenants(1, map[string]Limits{"greedy": one, "acme": one}, nil)

@@ -65,12 +65,13 @@ func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, op
 		return
 	}
 	arrival.ID = record.ID{Process: g.shared.Process, Number: g.lastID.Add(1)}
-	defer g.sessions.RemoveWaiting(arrival.ID.Number)
+	defer g.sessions.RemoveWaiting(arrival.ID.Number) // also after a panic
 	if err == nil {
 		arrival.Path, arrival.RequestID, arrival.Trace = shortened(req.URL.Path), requestID(req), g.trace(req)
 		err = g.lease(nc, req, &arrival)
 	}
-	if err != nil {
+	if err != nil { // before it hears so, which may take it a while
+		g.sessions.RemoveWaiting(arrival.ID.Number)
 		g.sessions.Left(arrival.ID)
 	}
 	var refusal *handshake.Refusal
@@ -78,8 +79,8 @@ func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, op
 	case err == nil:
 	case errors.As(err, &refusal):
 		opening.work(false) // until it has read the answer
-		if arrival.told != nil {
-			arrival.told.code = closeCodeOf(err, refusal)
+		if t := arrival.told; t != nil && t.code == 0 {
+			t.code = closeCodeOf(err, refusal)
 		}
 		g.refuse(nc, req, arrival, refusal)
 	default:
@@ -114,7 +115,7 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	started := false
 	defer func() {
 		if !started { // also after a panic
-			arrival.Hold.Release()
+			arrival.Hold.Cancel()
 			service.Affinity.End(arrival.Named)
 		}
 	}()
@@ -182,7 +183,7 @@ func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Reques
 		arrival.opening.leave(true)
 	} else if errors.As(err, &refusal) {
 		if asked.Messages {
-			g.acceptRefused(service, nc, req, arrival)
+			g.acceptRefused(service, nc, req, arrival, refusal)
 			if at := refusal.Header.Get(locationField); at != "" {
 				arrival.told.write(frame.AppendMessage(nil, frame.Text, true, fmt.Appendf(nil, `{"wsbouncer":{"go":%q}}`, at), false))
 			}

@@ -31,11 +31,11 @@ const tellTimeout = time.Second
 // telling is a client that was accepted while it waits. It is owned by the goroutine of the handshake. While an earlyReader runs, that owns
 // scanner, controls, kept, rest, close and broke.
 type telling struct {
-	nc      net.Conn       // static
-	service *route.Service // static
-	last    int            // the place that it was told last
-	sent    int            // messages that it was sent
-	code    frame.CloseCode
+	nc      net.Conn        // static
+	service *route.Service  // static
+	last    int             // the place that it was told last
+	sent    int             // messages that it was sent
+	code    frame.CloseCode // for a client that is refused; 0 while that is open
 
 	wake  chan struct{} // of size one: there is something to tell
 	mu    sync.Mutex
@@ -209,9 +209,11 @@ func (t *telling) end(code frame.CloseCode, reason string) {
 	}
 }
 
-// acceptRefused accepts a client that reads no answers but messages, so that a close frame can say why it gets no session.
-func (g *Gate) acceptRefused(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival) {
-	arrival.told = &telling{nc: nc, service: service, wake: make(chan struct{}, 1), scanner: frame.NewClientScanner(maxEarly)}
+// acceptRefused accepts a client that comes back and reads no answers but messages, so that a close frame can say why it does not get its session.
+func (g *Gate) acceptRefused(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival, refusal *handshake.Refusal) {
+	arrival.told = &telling{
+		nc: nc, service: service, wake: make(chan struct{}, 1), scanner: frame.NewClientScanner(maxEarly), code: closeCodeOfReturn(refusal),
+	}
 	arrival.told.write(req.AppendAccept(make([]byte, 0, 256), resume.Subprotocol, handshake.Field{Name: record.IDHeader, Value: arrival.ID.String()}))
 }
 
@@ -220,9 +222,15 @@ func closeCodeOf(err error, refusal *handshake.Refusal) frame.CloseCode {
 	if ended := (*route.WaitEnded)(nil); errors.As(err, &ended) {
 		return ended.Code
 	}
-	switch refusal.Status {
-	case http.StatusServiceUnavailable:
+	if refusal.Status == http.StatusServiceUnavailable {
 		return frame.TryAgainLater
+	}
+	return frame.PolicyViolation
+}
+
+// closeCodeOfReturn is closeCodeOf for a client that comes back. The proxy itself has refused it, so that a status has one meaning.
+func closeCodeOfReturn(refusal *handshake.Refusal) frame.CloseCode {
+	switch refusal.Status {
 	case http.StatusTemporaryRedirect:
 		return resume.Elsewhere
 	case http.StatusGone:
@@ -230,7 +238,7 @@ func closeCodeOf(err error, refusal *handshake.Refusal) frame.CloseCode {
 	case http.StatusBadRequest:
 		return resume.TooMany
 	}
-	return frame.PolicyViolation
+	return closeCodeOf(refusal, refusal)
 }
 
 // board tells waiting clients their places, and clients in sessions that these are degraded, of services that want that. One goroutine

@@ -178,12 +178,15 @@ func newTLSTurns() tlsTurns { return make(tlsTurns, max(1, loop.Processors()/2))
 // handshake carries out the server's side of a TLS handshake over nc, which began with early. The connection's deadline bounds it.
 func (t tlsTurns) handshake(nc net.Conn, early []byte, config *tls.Config, o *opening) (*tls.Conn, error) {
 	turn := &tlsTurn{Conn: nc, turns: t, opening: o}
-	if len(early) > 0 {
-		turn.take()
-	}
 	defer turn.pass()
 	conn := secure.Server(turn, config, early)
-	err := conn.Handshake()
+	var err error
+	if len(early) > 0 {
+		err = turn.take()
+	}
+	if err == nil {
+		err = conn.Handshake()
+	}
 	conn.NetConn().(*secure.Line).Conn = nc // nothing reads or writes it now
 	o.work(false)                           // the client's request comes next
 	return conn, err
@@ -208,18 +211,20 @@ func (t *tlsTurn) exchange(call func([]byte) (int, error), b []byte) (int, error
 	t.pass()
 	t.opening.work(false)
 	n, err := call(b)
-	if err == nil && !t.opening.work(true) {
-		err = net.ErrClosed
-	}
 	if err == nil {
-		t.take()
+		err = t.take()
 	}
 	return n, err
 }
 
-func (t *tlsTurn) take() {
+// take waits for a turn, which is the proxy's work and not the client's. It returns an error if the handshake was dropped.
+func (t *tlsTurn) take() error {
+	if !t.opening.work(true) {
+		return net.ErrClosed
+	}
 	t.turns <- struct{}{}
 	t.has = true
+	return nil
 }
 
 func (t *tlsTurn) pass() {

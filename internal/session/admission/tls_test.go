@@ -109,3 +109,39 @@ func TestTLSTurns(t *testing.T) {
 		})
 	}
 }
+
+// A client waits for its turn without being blamed for that, also if its first message has come with its PROXY header.
+func TestWaitForTLSTurnIsNotTheClients(t *testing.T) {
+	for name, early := range map[string][]byte{"early": {0x16}, "read": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var set unfinished
+				set.init(&storms{log: slog.New(slog.DiscardHandler)})
+				turns := make(tlsTurns, 1)
+				turns <- struct{}{}
+				client, nc := net.Pipe()
+				var o *opening
+				set.enter(nc, time.Now(), netip.Addr{}, room{100, 100}, func(placed *opening, _ bool) { o = placed })
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_, _ = turns.handshake(nc, early, new(tls.Config), o)
+				}()
+				if early == nil {
+					_, _ = client.Write([]byte{0x16})
+				}
+				time.Sleep(2 * minPatience)
+				synctest.Wait()
+				set.mu.Lock()
+				if waited, slow := o.waited(time.Now()), oldestWaiting(&set.all); waited > 0 || slow != nil {
+					t.Errorf("the client is blamed for %v, and may be dropped: %v", waited, slow != nil)
+				}
+				set.mu.Unlock()
+				<-turns
+				_ = client.Close()
+				<-ended
+				o.leave(false)
+			})
+		})
+	}
+}

@@ -16,15 +16,23 @@ import (
 // A client that floods the proxy with pings or pongs is ended, gets no more answers than that, and costs its server nothing.
 func TestControlFlood(t *testing.T) {
 	t.Parallel()
-	for _, op := range []frame.Opcode{frame.Ping, frame.Pong} {
+	for _, c := range []struct {
+		op      frame.Opcode
+		payload string
+		back    bool // the client may come back
+	}{{op: frame.Ping}, {op: frame.Pong}, {frame.Pong, "r\x00\x00\x00\x00\x00\x00\x00\x00", true}} {
 		// The client is no longer read after the end, and the portable driver does not notice then that it leaves.
-		r := newRig(t, setup{Service: func(s *route.Service) { s.CloseTimeout = time.Second }})
+		r := newRig(t, setup{Service: func(s *route.Service) {
+			if s.CloseTimeout = time.Second; c.back {
+				reconnects(s)
+			}
+		}})
 		client, server := r.Session()
 		client.Send(frame.Text, "hello")
 		server.Expect(frame.Text, "hello")
 		server.Send(frame.Text, "answer")
 		client.Expect(frame.Text, "answer")
-		flood := bytes.Repeat(wstest.ClientFrame(true, op, ""), 1000)
+		flood := bytes.Repeat(wstest.ClientFrame(true, c.op, c.payload), 1000)
 		client.SendBytes(flood)
 		client.Send(frame.Text, "still welcome")
 		server.Expect(frame.Text, "still welcome")

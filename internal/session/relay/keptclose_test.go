@@ -146,7 +146,7 @@ func TestPostponedCloseIsNotMoved(t *testing.T) {
 	)
 	server.Expect(frame.Text, `{"uid": "a"}`)
 	wstest.Eventually(t, "the close frame waits", func() (waits bool) {
-		r.on(func(s *Session) { waits = s.failover.closing != nil })
+		r.on(func(s *Session) { waits = s.isLeaving() })
 		return waits
 	})
 	server.Send(frame.Text, `{"status": "WAIT"}`)

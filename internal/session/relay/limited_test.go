@@ -12,8 +12,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -102,6 +104,25 @@ func TestSessionRate(t *testing.T) {
 	}
 	if answer := wstest.DialFrom(t, "127.0.0.2", r.Address, wstest.UpgradeRequest("/v1/test")).Response(); answer.StatusCode == http.StatusTooManyRequests {
 		t.Errorf("another address gets %s", answer.Status)
+	}
+}
+
+// Clients that are refused when they have taken their places do not count as new sessions, except of their address.
+func TestRefusedClientsAreNoNewSessions(t *testing.T) {
+	rate := limits.Limits{SessionRate: limits.Rate{N: 2, Per: time.Hour}}
+	r := limitedRig(t, setup{Profile: "echo", Script: &wstest.Server{Serve: wstest.Echo}}, rate, limits.Limits{})
+	client := r.Join()
+	for range 3 {
+		sessiontest.ExpectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), pool.ErrNoQueue.Error())
+	}
+	client.CloseNormally()
+	r.Join()
+	r.Scopes.SetService(route.Now(), r.Service.Scopes, limits.Limits{}, rate)
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		p, response := r.Request(wstest.UpgradeRequest("/v1/test"))
+		if _ = p.Close(); response.StatusCode != status {
+			t.Errorf("with a rate of each address: got %s; want %d", response.Status, status)
+		}
 	}
 }
 

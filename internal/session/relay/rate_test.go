@@ -195,6 +195,24 @@ func TestCloseWhileHeldBack(t *testing.T) {
 	r.expectRecord(fate{"client", frame.NormalClosure, "done", "discarded"})
 }
 
+// A client that falls silent counts as held back only until it has been read again for a moment. As long as it sends more than it may, that is
+// counted once.
+func TestHeldBackEnds(t *testing.T) {
+	t.Parallel()
+	r := limitedRig(t, setup{}, limits.Limits{MessageRate: limits.Rate{N: 1, Per: 50 * time.Millisecond}}, limits.Limits{})
+	client, server := r.Session()
+	client.SendBytes(bytes.Repeat(wstest.ClientFrame(true, frame.Text, "x"), 5))
+	for range 5 {
+		server.Expect(frame.Text, "x")
+	}
+	wstest.Eventually(t, "the client counts as released", func() bool { return r.stats().HeldBack == 0 })
+	if got := r.Shared.LimitLog.Total(); !limitAll && (len(got) != 1 || got[0].Times != 1) {
+		t.Errorf("counted: %+v", got)
+	}
+	client.Send(frame.Text, "more")
+	server.Expect(frame.Text, "more")
+}
+
 // The time for which we do not read a client does not count as its idleness.
 func TestIdleWhileHeldBack(t *testing.T) {
 	r := limitedRig(t, setup{Service: func(s *route.Service) { s.IdleTimeout = time.Hour }}, once, limits.Limits{})

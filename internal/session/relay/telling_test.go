@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"errors"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -8,15 +10,17 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // tellingRig is a rig with one connection, whose service tells clients how they fare.
-func tellingRig(t *testing.T, change func(*route.Service)) *rig {
-	return newRig(t, setup{
+func tellingRig(t *testing.T, change func(*route.Service), more ...func(*setup)) *rig {
+	o := setup{
 		Queue: 3, Script: &wstest.Server{Serve: wstest.Echo},
 		Backend: withYAML(t, `profiles: {p: {from: echo, tell: {queue: '{"place":$place,"wait":$wait}'}}}`),
 		Service: func(s *route.Service) {
@@ -25,7 +29,11 @@ func tellingRig(t *testing.T, change func(*route.Service)) *rig {
 				change(s)
 			}
 		},
-	})
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	return newRig(t, o)
 }
 
 // told lets a client wait that is told its place.
@@ -125,6 +133,47 @@ func TestToldAndTimedOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that refuses a client's parameters is no proxy that misses a session: the close codes of clients that come back are not used.
+func TestToldAndRefusedByServer(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusGone} {
+		r := tellingRig(t, nil, func(o *setup) {
+			o.Script.Answer = wstest.Refuse(status, "unknown model")
+			o.Backend = withYAML(t, `
+profiles:
+  p:
+    from: echo
+    predial: never
+    variant: {private: {query: ["*"]}}
+    tell: {queue: '{"place":$place,"wait":$wait}'}`)
+		})
+		p := r.Connect(wstest.UpgradeRequest("/v1/test?model=none"))
+		p.ExpectUpgrade()
+		p.Expect(frame.Text, `{"place":1,"wait":null}`)
+		h, payload, err := p.Next()
+		if code, _, _ := frame.ParseClose(payload); err != nil || h.Opcode != frame.Close || code != frame.PolicyViolation {
+			t.Errorf("%d: got %v %v %q, %v", status, h.Opcode, code, payload, err)
+		}
+		_ = p.Close()
+	}
+}
+
+// A client that is refused waits no longer, however long it takes to answer its close frame: it has no place, and no tap.
+func TestToldAndRefusedWaitsNoLonger(t *testing.T) {
+	r := tellingRig(t, func(s *route.Service) { s.QueueTimeout = 20 * time.Millisecond })
+	r.Join()
+	p := r.Queued()
+	id, _ := record.ParseID(p.Response().Header.Get(record.IDHeader))
+	p.Expect(frame.Text, `{"place":1,"wait":null}`)
+	p.ExpectClose(frame.TryAgainLater, "no connection came free in time")
+	if waiting := r.sessions.AllWaiting(); len(waiting) > 0 {
+		t.Errorf("%d clients wait", len(waiting))
+	}
+	if _, err := r.sessions.Tap(tap.Options{ID: id}); !errors.Is(err, tap.ErrNoSession) {
+		t.Errorf("a tap on the client: %v", err)
+	}
+	_ = p.Close()
 }
 
 // A client that vanishes frees its place at once.

@@ -238,10 +238,11 @@ func (l *Line) ping() {
 	l.carrier.Write(frame.AppendControl(nil, frame.Ping, payload, false))
 }
 
-// acknowledged reports whether a pong answers a ping of the line, and notes what the client has got then.
+// acknowledged reports whether a pong answers the line's ping, and notes what the client has got then. Any other pong is one of the client's control
+// frames, whose number is limited.
 func (l *Line) acknowledged(h frame.Header, masked []byte) bool {
 	k := &l.kept
-	if len(masked) != 9 {
+	if !k.pinged || len(masked) != 9 {
 		return false
 	}
 	var payload [9]byte

@@ -23,6 +23,8 @@ const (
 	// MinPiece is the least that is looked at before the counters are compared, in bytes. It bounds by how much a turn is exceeded; and it
 	// is more than an incomplete frame that is presented again.
 	MinPiece = 2 * loop.MaxHeld
+	// settled is how long a client must be read without a pause until it counts as released, also if it sends nothing.
+	settled = time.Second
 )
 
 // Session is what a filter asks and tells the session whose client it limits.
@@ -46,11 +48,11 @@ type Filter struct {
 	counts  *frame.Scanner // what the client has sent
 	closing time.Duration  // a client that is held back for longer may close meanwhile
 
-	rated                   bool   // a rate applied when the turn began, so that the session pays for it
-	paidMessages, paidBytes uint64 // of counts; what was sent without a rate is free
-	messages, bytes         uint64 // the counts at which the turn ends
-	timer                   loop.Timer
-	since                   loop.Instant // since when the client is held back; 0 while it is not
+	rated                   bool         // a rate applied when the turn began, so that the session pays for it
+	paidMessages, paidBytes uint64       // of counts; what was sent without a rate is free
+	messages, bytes         uint64       // the counts at which the turn ends
+	timer                   loop.Timer   // ends the pause, and then the time until the client counts as released
+	since                   loop.Instant // since when the client is held back; 0 while it is not, and the timer is not set
 	cause                   limits.Cause // by what
 }
 
@@ -163,17 +165,22 @@ func (f *Filter) pay(c *loop.Conn) {
 
 // release notes that the client is no longer held back.
 func (f *Filter) release() {
+	f.timer.Stop()
 	if f.since != 0 {
 		f.since = 0
 		f.session.Released()
 	}
 }
 
-// Expired implements [loop.TimerHandler]: the client's next turn begins.
+// Expired implements [loop.TimerHandler]: the client is read again. If it still sends too much, it is held back once more before settled has passed.
 func (f *Filter) Expired(c *loop.Conn, t *loop.Timer) {
-	if t == &f.timer {
+	switch next, ok := loop.As[loop.TimerHandler](f.Handler); {
+	case t == &f.timer && c.Throttled():
+		f.timer.Set(c, settled, 0)
 		c.Unthrottle()
-	} else if next, ok := loop.As[loop.TimerHandler](f.Handler); ok {
+	case t == &f.timer:
+		f.release()
+	case ok:
 		next.Expired(c, t)
 	}
 }
@@ -183,7 +190,6 @@ func (f *Filter) Stop(c *loop.Conn) {
 	if f == nil {
 		return
 	}
-	f.timer.Stop()
 	f.release()
 	if !c.Closed() {
 		c.Unthrottle()

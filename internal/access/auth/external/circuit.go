@@ -46,25 +46,33 @@ func (c *circuit) enter(now time.Time) error {
 // leave notes how a question has ended: with an answer, or with an error. Unless it counts, it says nothing about the server.
 func (c *circuit) leave(err error, counts bool, now time.Time) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trying = false
+	failed, since := c.failed, c.since
+	c.note(err, counts, now)
+	c.mu.Unlock()
 	switch {
-	case err != nil && !counts:
-		return
-	case err == nil:
-		if c.failed > 0 {
-			c.log.Info("the authentication server answers again", "after", now.Sub(c.since), "failures", c.failed)
-		}
-		c.failed, c.rest = 0, 0
-		return
-	}
-	if c.failed == 0 {
-		c.since = now
+	case err == nil && failed > 0:
+		c.log.Info("the authentication server answers again", "after", now.Sub(since), "failures", failed)
+	case err != nil && counts && failed == 0:
 		consequence := "clients are refused with 503"
 		if c.allow {
 			consequence = "clients are let in without authentication"
 		}
 		c.log.Warn("the authentication server fails: "+consequence, "reason", err.Error())
+	}
+}
+
+// note is leave without the log. It is called with mu held.
+func (c *circuit) note(err error, counts bool, now time.Time) {
+	c.trying = false
+	switch {
+	case err != nil && !counts:
+		return
+	case err == nil:
+		c.failed, c.rest = 0, 0
+		return
+	}
+	if c.failed == 0 {
+		c.since = now
 	}
 	c.failed++
 	c.reason = err.Error()

@@ -62,7 +62,7 @@ func New(o Options) *Checker {
 		o: o, turns: newTurns(), answers: auth.Recent[*answer]{Most: maxAnswers}, again: newAgain(), circuit: circuit{log: o.Log, allow: o.Allow},
 		client: &http.Client{
 			Transport: &http.Transport{
-				MaxIdleConnsPerHost: maxParallel / 4, MaxConnsPerHost: maxParallel, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 32 << 10,
+				MaxIdleConnsPerHost: maxParallel / 4, MaxConnsPerHost: maxParallel + againAtOnce, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 32 << 10,
 				DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -3,16 +3,20 @@ package external
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // The server is asked once more with the same question, and only 401 and 403 turn the client away: then the answer that is remembered lets no
@@ -89,4 +93,30 @@ func TestAgainIsBounded(t *testing.T) {
 			t.Error("it does not wait for its turn")
 		}
 	})
+}
+
+// Questions about sessions that last take no connections from clients that come.
+func TestAgainTakesNoTurn(t *testing.T) {
+	hold := make(chan struct{})
+	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+		<-hold
+		answers200(w, req)
+	})
+	var asking sync.WaitGroup
+	for range againAtOnce {
+		asking.Go(func() { r.Again(t.Context(), "X-A:b\n") })
+	}
+	wstest.Eventually(t, "questions about sessions are asked", func() bool { return r.asked.Load() == againAtOnce })
+	for i := range maxParallel {
+		a := attempt(t, fmt.Sprint("k", i))
+		a.Client = netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 4)})
+		asking.Go(func() {
+			if _, err := r.Authenticate(t.Context(), a); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wstest.Eventually(t, "all questions about clients arrive", func() bool { return r.asked.Load() == againAtOnce+maxParallel })
+	close(hold)
+	asking.Wait()
 }

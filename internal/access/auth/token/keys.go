@@ -24,7 +24,7 @@ const (
 	// removalGrace is for how long a key must be missing from what is read of a URL until tokens that it has signed count as revoked: an issuer's
 	// servers need not have the same set at the same moment.
 	removalGrace = time.Minute
-	// The first and the longest time until a reading that failed is repeated.
+	// The first and the longest time until a reading that failed is repeated, of a URL.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
 
@@ -95,6 +95,7 @@ type Keys struct {
 	source  source
 	pause   time.Duration // minPause or minFilePause
 	grace   time.Duration // removalGrace, or shorter for a file
+	retry   time.Duration // lastRetry, or shorter for a file
 	log     *slog.Logger
 	guard   *panics.Guard
 	removed func()          // see NewKeySets
@@ -142,9 +143,12 @@ func (e *Unavailable) Error() string {
 }
 
 func newKeys(from source, log *slog.Logger, guard *panics.Guard) *Keys {
-	k := &Keys{source: from, pause: minPause, grace: removalGrace, missing: make(map[thumbprint]time.Time), removed: func() {}, log: log, guard: guard, asked: make(chan struct{}, 1), ended: make(chan struct{})}
+	k := &Keys{
+		source: from, pause: minPause, grace: removalGrace, retry: lastRetry, missing: make(map[thumbprint]time.Time), removed: func() {}, log: log, guard: guard,
+		asked: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
 	if _, isFile := from.(fileSource); isFile {
-		k.pause, k.grace = minFilePause, fileInterval
+		k.pause, k.grace, k.retry = minFilePause, fileInterval, fileInterval
 	}
 	k.status.Location = from.String()
 	k.ctx, k.cancel = context.WithCancel(context.Background())
@@ -237,7 +241,7 @@ func (k *Keys) read() (next time.Duration) {
 		k.ended = make(chan struct{})
 		k.mu.Unlock()
 	}()
-	defer k.guard.Recover("key set", func() { next = lastRetry })
+	defer k.guard.Recover("key set", func() { next = k.retry })
 	ctx, cancel := context.WithTimeout(k.ctx, readTimeout)
 	defer cancel()
 	before := k.set.Load()
@@ -333,7 +337,7 @@ func (k *Keys) fail(err error) time.Duration {
 		}
 		k.log.Warn("cannot read the key set: "+consequence, "location", k.source.String(), "reason", err.Error())
 	}
-	return jittered(min(firstRetry<<min(k.failed-1, 10), lastRetry))
+	return jittered(min(firstRetry<<min(k.failed-1, 10), k.retry))
 }
 
 // succeed notes that a reading has succeeded.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -168,6 +170,34 @@ func TestKeysOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A file is read as often as ever when it has been bad for a while: a key that leaves it is soon revoked.
+func TestFileAfterOutage(t *testing.T) {
+	first, second := tokentest.NewSigner(t, "first", "ES256"), tokentest.NewSigner(t, "second", "ES256")
+	path := filepath.Join(t.TempDir(), "keys.json")
+	write := func(document []byte) {
+		if err := os.WriteFile(path, document, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		write(tokentest.KeySet(first.JWK(), second.JWK()))
+		k, _ := started(t, fileSource(path))
+		synctest.Wait()
+		fit, _, err := k.find(t.Context(), new(auth.Attempt).Wait, "first", "ES256")
+		if err != nil {
+			t.Fatal(err)
+		}
+		write([]byte("<html>"))
+		time.Sleep(3 * time.Minute)
+		write(tokentest.KeySet(second.JWK()))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if !k.revoked(fit[0].thumbprint) {
+			t.Errorf("the key that has left the file is good: %+v", k.Status())
+		}
+	})
 }
 
 // Without any key set, clients hear at once that tokens cannot be judged, and it is tried again soon.
