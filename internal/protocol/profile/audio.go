@@ -214,7 +214,7 @@ func (t *Tracker) audioLength(op frame.Opcode, payload []byte, size int) (n int6
 	case op == frame.Binary && p.Failover.audio.floats != "":
 		return floatsLength(payload, p.Failover.audio.floats)
 	}
-	return int64(size), true
+	return int64(size), op != frame.Text || !p.uncounted
 }
 
 // findAudio finds the audio in a text message. It returns the zero value if there is none. ok is false if it cannot be told.

@@ -29,6 +29,7 @@ type trackerProgram struct {
 	concludes bool  // the server's clock or count begins anew after each of the client's end messages
 
 	audioPath *pathSet     // to the audio in a text message; nil for none
+	uncounted bool         // audio in JSON has no path, beside binary audio: how long it is cannot be told
 	heard     audioProgram // of what the client sends
 	spoken    audioProgram // of what the server sends
 	ends      []*pathSet
@@ -81,6 +82,9 @@ func newTrackerProgram(s *spec) *trackerProgram {
 	}
 	if f.audio.base64 != nil {
 		p.audioPath = newPathSet(f.audio.base64)
+	} else {
+		p.uncounted = slices.ContainsFunc(f.audio.messages, func(m matcher) bool { return m.opcode == frame.Binary }) &&
+			slices.ContainsFunc(f.audio.messages, func(m matcher) bool { return m.json != nil && !m.packed })
 	}
 	if f.prepend.path != nil {
 		p.list = newPathSet(f.prepend.path)
