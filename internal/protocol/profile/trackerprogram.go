@@ -21,7 +21,8 @@ type trackerProgram struct {
 
 	settingsStay bool // what configured the server before the client's end message is still in force after it
 
-	counts    bool  // each message gets a reply, and the tracker counts them
+	replies   bool  // each message gets a reply
+	counts    bool  // and replies answer by their count
 	results   class // the roles of messages that answer
 	named     bool  // receipts for markers, and answers, have names
 	tasks     bool  // markers ask for results of a task
@@ -80,6 +81,7 @@ func newTrackerProgram(s *spec) *trackerProgram {
 	if len(edits) > 0 {
 		p.edits = newPathSet(edits...)
 	}
+	p.replies = p.counts || f.Stall == StallReplies
 	if f.audio.base64 != nil {
 		p.audioPath = newPathSet(f.audio.base64)
 	} else {
