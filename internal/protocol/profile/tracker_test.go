@@ -273,6 +273,25 @@ func TestTrackerRepliesWithTimes(t *testing.T) {
 	}
 }
 
+// A client that has had one kind of message from a server gets another kind from the next one.
+func TestHiddenKinds(t *testing.T) {
+	for _, c := range []struct{ profile, first, second string }{
+		{"whisperlive", `{"uid":"u","message":"SERVER_READY"}`, `{"uid":"u","language":"en"}`},
+		{"realtimestt", `{"type":"hello"}`, `{"type":"ready"}`},
+	} {
+		k := track(t, "profiles: {p: {from: "+c.profile+"}}")
+		k.Begin(Leg{})
+		k.client(frame.Text, `{"uid":"u"}`)
+		k.same(c.first)
+		k.die()
+		k.server(c.first, "")
+		k.same(c.second)
+		k.die()
+		k.server(c.first, "")
+		k.server(c.second, "")
+	}
+}
+
 // A server's answer to what the client says after a move is no greeting.
 func TestUpdatedAfterMove(t *testing.T) {
 	const update, updated = `{"type":"session.update"}`, `{"type":"session.updated"}`
