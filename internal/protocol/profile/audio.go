@@ -214,7 +214,7 @@ func (t *Tracker) audioLength(op frame.Opcode, payload []byte, size int) (n int6
 	case op == frame.Binary && p.Failover.audio.floats != "":
 		return floatsLength(payload, p.Failover.audio.floats)
 	}
-	return int64(size), true
+	return int64(size), op != frame.Text || !p.uncounted
 }
 
 // findAudio finds the audio in a text message. It returns the zero value if there is none. ok is false if it cannot be told.
@@ -321,12 +321,14 @@ func (t *Tracker) Cut(dst []byte, e Entry, payload []byte, at Position) (cut []b
 	return append(dst, payload[skip:]...), true
 }
 
-// Audio appends to dst the decoded audio of a message whose payload this is. ok is false if the profile's audio is neither bytes nor base64.
+// Audio appends to dst the decoded audio of a message whose payload this is. ok is false if it cannot be decoded.
 func (t *Tracker) Audio(dst []byte, e Entry, payload []byte) (audio []byte, ok bool) {
 	p := t.program
 	switch {
-	case e.Kind != EntryAudio || p.Failover.audio.floats != "":
+	case e.Kind != EntryAudio:
 		return dst, false
+	case p.Failover.audio.floats != "":
+		return appendFloats(dst, payload, p.Failover.audio.floats)
 	case p.audioPath != nil && int64(e.To-e.From) != int64(len(payload)):
 		h, ok := t.findAudio(payload)
 		if !ok || h.kind != hitText {

@@ -49,14 +49,10 @@ func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step
 	p := b.program
 	f := inspecting
 	if p.hasSticky() {
-		if p.fromClient.can[op]&isSticky == 0 { // this kind of message sets nothing
-			if s, ok := b.checkSettings(noSettings); !ok {
-				return s
-			}
-		} else if f = holding; length > int64(p.fromClient.limit[op]) { // it may set something, but is too long to match
-			if s, ok := b.checkSettings(unknownSettings); !ok {
-				return s
-			}
+		if long := length > int64(p.fromClient.limit[op]); !long && p.fromClient.can[op]&isSticky != 0 {
+			f = holding
+		} else if s, ok := b.checkSettings(p.unreadSettings(op)); !ok {
+			return s
 		}
 	}
 	if b.needsTag() {

@@ -145,6 +145,21 @@ func TestSonioxText(t *testing.T) {
 	}
 }
 
+// So it is with audio in JSON where the profile counts binary audio, and with nothing else that a client says.
+func TestNVIDIAText(t *testing.T) {
+	k := track(t, "profiles: {p: {from: nvidia-realtime}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"type":"session.update","session":{"sample_rate":16000}}`)
+	k.client(frame.Text, `{"type":"input_audio_buffer.clear"}`)
+	if k.client(frame.Binary, silence(1, 320)); k.Received() != 320 || k.Spoken() != 1 || k.Whole() != "" {
+		t.Errorf("binary audio: %d bytes received, %d messages with audio, %q", k.Received(), k.Spoken(), k.Whole())
+	}
+	k.client(frame.Text, `{"type":"input_audio_buffer.append","audio":"`+base64.StdEncoding.EncodeToString([]byte(silence(1, 320)))+`"}`)
+	if why := k.Whole(); why != "the client sent audio whose length cannot be told" || k.Spoken() != 2 {
+		t.Errorf("audio in base64: %q, %d messages with audio", why, k.Spoken())
+	}
+}
+
 // A transcript of OpenAI's answers the client's commits, in their order.
 func TestOpenAIFacts(t *testing.T) {
 	p, err := Named("openai-realtime")

@@ -113,7 +113,7 @@ func (b *Boundary) tooLong(d Direction) Step {
 	case d == FromClient && b.state == opening && b.program.fromClient.can[m.opcode]&isSticky != 0:
 		// The message may set something, but it cannot be matched, and since its beginning is held, it cannot stay unread for another
 		// connection either.
-		if _, ok := b.checkSettings(unknownSettings); !ok {
+		if _, ok := b.checkSettings(b.program.unreadSettings(m.opcode)); !ok {
 			return b.markBroken(Step{Pass: Drop, Close: frame.MessageTooBig}, OtherSettings)
 		}
 	}

@@ -30,10 +30,14 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 
 	passes := !t.greets(f)
 	if p.counts {
-		if passes = passes && t.reply(j.Final); t.owed.replied {
-			j.Sign = p.Stall == StallReplies || j.Sign
-		}
-	} else if t.legs > 1 && passes {
+		passes = passes && t.reply(j.Final)
+	} else if p.replies { // it says itself what it answers, and hidden ones are replies, too
+		t.owed.pop()
+	}
+	if t.owed.replied {
+		j.Sign = p.Stall == StallReplies || j.Sign
+	}
+	if !p.counts && t.legs > 1 && passes {
 		passes = t.isNew(j.Final, f, ends)
 	}
 	if ends.known {

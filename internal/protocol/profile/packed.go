@@ -271,6 +271,25 @@ func floatsLength(payload []byte, key string) (n int64, ok bool) {
 	return int64(count) * floatSize, true
 }
 
+// appendFloats appends the floats of the message's array, in four bytes each, the least first.
+func appendFloats(dst, payload []byte, key string) ([]byte, bool) {
+	_, items, count, _, ok := findFloats(payload, key)
+	if !ok {
+		return dst, false
+	}
+	begin, rest := len(dst), payload[items:]
+	for range count {
+		after, err := msgp.Skip(rest)
+		v, _, ok := packedNumber(rest[:len(rest)-len(after)])
+		if err != nil || !ok {
+			return dst[:begin], false
+		}
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(float32(v)))
+		rest = after
+	}
+	return dst, true
+}
+
 // cutFloats appends the message without this many bytes of audio at the start of its array.
 func cutFloats(dst, payload []byte, key string, skip int64) ([]byte, bool) {
 	begin, items, count, _, ok := findFloats(payload, key)

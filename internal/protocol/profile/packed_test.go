@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -37,6 +38,35 @@ func packed(kind string, members ...any) []byte {
 		}
 	}
 	return b
+}
+
+// Floats are decoded, however they are encoded, so that speech is heard in them.
+func TestFloatsDecoded(t *testing.T) {
+	k := track(t, "profiles: {p: {from: kyutai}}")
+	k.Begin(Leg{})
+	payload := packed("Audio", "pcm", []float32{0.5, -1})
+	e := k.client(frame.Binary, string(payload))
+	want := []byte{'x', 0, 0, 0, 0x3f, 0, 0, 0x80, 0xbf}
+	if got, ok := k.Audio([]byte("x"), e, payload); !ok || !bytes.Equal(got, want) {
+		t.Errorf("% x, %v; want % x", got, ok, want)
+	}
+	_, payload = encodeFloats([]int{1, 2, 3, 4, -5, 6})
+	e = k.come(frame.Binary, string(payload))
+	got, ok := k.Audio(nil, e, payload)
+	if len(got) != int(e.To-e.From) || !ok {
+		t.Fatalf("%d bytes, %v; want %d", len(got), ok, e.To-e.From)
+	}
+	for i, want := range []float32{1, 2, 3, 4, -5, 6} {
+		if v := math.Float32frombits(binary.LittleEndian.Uint32(got[4*i:])); v != want {
+			t.Errorf("item %d is %v; want %v", i, v, want)
+		}
+	}
+	for _, items := range []string{"\xca\x3f\x00\x00\x00\xa1a", "\xca\x3f\x00\x00\x00\xca\x3f", "\xca\x3f\x00\x00\x00\xc0"} {
+		payload = append(packed("Audio", "pcm", []float32{})[:len(packed("Audio", "pcm", []float32{}))-1], "\x92"+items...)
+		if got, ok := k.Audio([]byte("x"), k.come(frame.Binary, string(payload)), payload); ok || string(got) != "x" {
+			t.Errorf("% x is decoded to % x", payload, got)
+		}
+	}
 }
 
 // A session of Kyutai's server continues on another one: audio is counted in MessagePack, and times in it continue.

@@ -1,6 +1,10 @@
 package profile
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
 
 // Some servers keep what a client's first message sets, and no reset clears it. A connection to such a server serves only sessions
 // that set the same, byte for byte: then a session inherits nothing that it would not have set itself. The Boundary keeps a hash of
@@ -32,13 +36,21 @@ func (b *Boundary) checkSettings(settings uint64) (s Step, ok bool) {
 	return Step{}, true
 }
 
+// unreadSettings stands for the settings of a client's first message that is too long to match, or of a kind that sets nothing.
+func (p *program) unreadSettings(op frame.Opcode) uint64 {
+	if f := p.fromClient.tooLong(op); (f.class|f.doubt)&isSticky == 0 {
+		return noSettings
+	}
+	return unknownSettings
+}
+
 // checkFirstMessage does the same for a session's first message, once it is whole.
 func (b *Boundary) checkFirstMessage(m *assembly, f found, payload []byte) (s Step, ok bool) {
 	settings := noSettings
 	switch {
-	case (f.class|f.doubt)&isSticky == 0:
-	case m.long && b.flags&noReuse != 0: // already checked when the message began
+	case b.settings == unknownSettings: // already checked when the message began: no other session has had the connection
 		return Step{}, true
+	case (f.class|f.doubt)&isSticky == 0:
 	case m.long || f.class&isSticky == 0:
 		settings = unknownSettings
 	default:

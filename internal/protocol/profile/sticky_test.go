@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,6 +52,39 @@ func TestSticky(t *testing.T) {
 		l.begin()
 		if c.first != "" {
 			l.want("the same again", l.client(frame.Text, c.first), Continue, NoReason)
+		}
+	}
+}
+
+// A first message that is longer than all settings sets nothing, and one that is too long to match may, whether or not the format of audio is looked for
+// in it.
+func TestStickyLong(t *testing.T) {
+	long := `{"config":{}}` + strings.Repeat(" ", 100)
+	for _, c := range []struct {
+		sticky string
+		reused bool
+	}{{"sticky: {text: A}", true}, {"sticky: {json: {config: \"*\"}}, limits: {message: 100}", false}} {
+		for _, reads := range []bool{false, true} {
+			for _, frames := range [][]string{{long}, {long[:1], long[1:]}, {"", long}} {
+				p := mustParse(t, `profiles: {p: {reuse: lockstep, reset: {send: R}, `+c.sticky+`,
+					failover: {audio: {messages: {opcode: binary}, encoding: s16le, rate: {default: 16000, message: rate}}}}}`)
+				l := idling(t, p)
+				l.begin()
+				if formats := NewFormats(p, ""); reads {
+					l.b.ReadFormats(&formats)
+				}
+				what := fmt.Sprintf("%s, %q, format read: %v", c.sticky, frames, reads)
+				if l.want(what, l.client(frame.Text, frames...), Continue, NoReason); strings.Join(l.passed, "") != long {
+					t.Errorf("%s: %q passed", what, l.passed)
+				}
+				l.server("answer")
+				if !c.reused && !(reads && len(frames) > 1) {
+					l.want(what, l.end(), Broken, Unclean)
+					continue
+				}
+				l.want(what, l.end(), Resetting, NoReason)
+				l.want(what, l.server("answer"), Ready, NoReason)
+			}
 		}
 	}
 }

@@ -32,7 +32,7 @@ const (
 type Entry struct {
 	Kind     EntryKind
 	marks    bool     // it is a marker: an answer names it by its place among them
-	replied  bool     // the server replies to it, and the tracker counts replies
+	replied  bool     // the server replies to it
 	counted  bool     // its answer looks like the one to the client's end message
 	number   uint32   // of the client's messages, from 1; 0 for one of Configuration
 	From, To Position // of its audio; both are the position at which it came if it has none
@@ -182,7 +182,10 @@ func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry
 	if size == len(payload) && size <= p.fromClient.limit[op] {
 		f = p.fromClient.match(op, payload, 0)
 	}
-	e := Entry{From: t.received, To: t.received, number: t.number, replied: p.counts && f.class&isUnanswered == 0, counted: f.class&(isCounted|isEnd) != 0, marks: f.class&isAnyMarker != 0}
+	e := Entry{
+		From: t.received, To: t.received, number: t.number,
+		replied: p.replies && f.class&isUnanswered == 0, counted: f.class&(isCounted|isEnd) != 0, marks: f.class&isAnyMarker != 0,
+	}
 	if p.tasks {
 		t.tasks.follow(f)
 		e.marks = false

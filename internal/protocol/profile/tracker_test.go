@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -227,6 +228,67 @@ func TestTrackerTurns(t *testing.T) {
 		k.same(`{"event":"started"}`)
 		k.client(frame.Text, "HOTWORDS:two")
 		k.same(`{"event":"hotwords_set"}`)
+	}
+}
+
+// A server that replies to each message owes replies also where they say themselves what they answer, and to what the client has had from another one.
+func TestTrackerRepliesWithTimes(t *testing.T) {
+	k := track(t, `profiles: {p: {reuse: lockstep, stateless: true, failover: {verdict: visible, why: x, stall: replies,
+		audio: {messages: {opcode: binary}, encoding: s16le, rate: 16000}, configure: {messages: {json: {type: start}}}, hide: {messages: {json: {type: ready}}},
+		answered: {messages: {json: {text: "*"}}, by: time, times: end, unit: s}, partial: {json: {partial: "*"}}}}}`)
+	second := strings.Repeat("a", 32000)
+	owes := func(n int, behind time.Duration) {
+		t.Helper()
+		if got, _, ok := k.Behind(); k.Unanswered() != n || got != behind || !ok {
+			t.Errorf("%d replies are owed, the oldest for what was said %v ago, %v; want %d, %v", k.Unanswered(), got, ok, n, behind)
+		}
+	}
+	hears := func(message, want string) {
+		t.Helper()
+		if j := k.server(message, want); !j.Sign {
+			t.Errorf("%s is no sign that the server works", message)
+		}
+	}
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"type":"start"}`)
+	hears(`{"type":"ready"}`, `{"type":"ready"}`)
+	for range 3 {
+		k.client(frame.Binary, second)
+	}
+	owes(3, 2*time.Second)
+	hears(`{"partial":"a"}`, `{"partial":"a"}`)
+	hears(`{"text":"a","end":1.5}`, `{"text":"a","end":1.5}`)
+	owes(1, 0)
+	k.answeredTo(48000)
+	if resent := k.die(); len(resent) != 2 {
+		t.Errorf("resent: %+v", resent)
+	}
+	owes(3, 1500*time.Millisecond)
+	hears(`{"type":"ready"}`, "")
+	hears(`{"partial":"b"}`, `{"partial":"b"}`)
+	hears(`{"text":"b","end":1.0}`, `{"text":"b","end":1.0}`)
+	owes(0, 0)
+	if j := k.same(`{"partial":"c"}`); !j.Sign || k.Unanswered() != 0 || k.Whole() != "" {
+		t.Errorf("%+v, %d replies are owed, %q", j, k.Unanswered(), k.Whole())
+	}
+}
+
+// A client that has had one kind of message from a server gets another kind from the next one.
+func TestHiddenKinds(t *testing.T) {
+	for _, c := range []struct{ profile, first, second string }{
+		{"whisperlive", `{"uid":"u","message":"SERVER_READY"}`, `{"uid":"u","language":"en"}`},
+		{"realtimestt", `{"type":"hello"}`, `{"type":"ready"}`},
+	} {
+		k := track(t, "profiles: {p: {from: "+c.profile+"}}")
+		k.Begin(Leg{})
+		k.client(frame.Text, `{"uid":"u"}`)
+		k.same(c.first)
+		k.die()
+		k.server(c.first, "")
+		k.same(c.second)
+		k.die()
+		k.server(c.first, "")
+		k.server(c.second, "")
 	}
 }
 

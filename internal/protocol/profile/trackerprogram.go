@@ -21,7 +21,8 @@ type trackerProgram struct {
 
 	settingsStay bool // what configured the server before the client's end message is still in force after it
 
-	counts    bool  // each message gets a reply, and the tracker counts them
+	replies   bool  // each message gets a reply
+	counts    bool  // and replies answer by their count
 	results   class // the roles of messages that answer
 	named     bool  // receipts for markers, and answers, have names
 	tasks     bool  // markers ask for results of a task
@@ -29,6 +30,7 @@ type trackerProgram struct {
 	concludes bool  // the server's clock or count begins anew after each of the client's end messages
 
 	audioPath *pathSet     // to the audio in a text message; nil for none
+	uncounted bool         // audio in JSON has no path, beside binary audio: how long it is cannot be told
 	heard     audioProgram // of what the client sends
 	spoken    audioProgram // of what the server sends
 	ends      []*pathSet
@@ -79,8 +81,12 @@ func newTrackerProgram(s *spec) *trackerProgram {
 	if len(edits) > 0 {
 		p.edits = newPathSet(edits...)
 	}
+	p.replies = p.counts || f.Stall == StallReplies
 	if f.audio.base64 != nil {
 		p.audioPath = newPathSet(f.audio.base64)
+	} else {
+		p.uncounted = slices.ContainsFunc(f.audio.messages, func(m matcher) bool { return m.opcode == frame.Binary }) &&
+			slices.ContainsFunc(f.audio.messages, func(m matcher) bool { return m.json != nil && !m.packed })
 	}
 	if f.prepend.path != nil {
 		p.list = newPathSet(f.prepend.path)

@@ -78,6 +78,9 @@ func NewDetector(e profile.Encoding, rate, channels int) Detector {
 	return d
 }
 
+// Made reports whether the detector is for a format in which it can find speech: the zero value is for none.
+func (d *Detector) Made() bool { return d.size > 0 }
+
 // Reset forgets what was heard, but not the format.
 func (d *Detector) Reset() {
 	*d = Detector{encoding: d.encoding, size: d.size, samples: d.samples, stride: d.stride, lowest: math.MaxUint8}

@@ -47,9 +47,7 @@ func (s *served) add(from, to served) {
 // beginAccount begins to count what the server of a new leg sends.
 func (s *Session) beginAccount(conn *backend.Conn) {
 	s.account.before = servedBy(&conn.Scanner)
-	if s.failover == nil {
-		conn.Boundary().ReadFormats(&s.account.formats)
-	}
+	conn.Boundary().ReadFormats(&s.account.formats)
 }
 
 // endAccount adds what the server of the present leg has sent. The leg is about to end.

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -77,7 +79,13 @@ func TestAudioIsEstimated(t *testing.T) {
 
 // Audio of a server counts by the format that the client asked for.
 func TestAudioOfServer(t *testing.T) {
-	r := newRig(t, setup{Backend: idly(t, "cartesia")})
+	for name, service := range map[string]func(*route.Service){"relayed": nil, "watched": stallingAfter(time.Hour)} {
+		t.Run(name, func(t *testing.T) { audioOfServer(t, service) })
+	}
+}
+
+func audioOfServer(t *testing.T, service func(*route.Service)) {
+	r := newRig(t, setup{Backend: idly(t, "cartesia"), Service: service})
 	client, server := r.Session()
 	for i, rate := range []int{16000, 8000} { // the first request counts
 		request := fmt.Sprintf(`{"context_id":"%d","transcript":"x","output_format":{"container":"raw","encoding":"pcm_s16le","sample_rate":%d}}`, i, rate)

@@ -57,15 +57,16 @@ type recovery struct {
 	resent  []configured     // what configures the present server, and that it has not got
 	sent    uint64           // messages that the present server has got, without those that outgoing has counted
 	from    profile.Position // the first audio of the present leg
-	pumping bool             // guards pump against itself
+	paced   loop.Instant     // when the present server got the first audio of a replay
 	timer   loop.Timer       // the next step of the replay
 	left    left             // the server that was left last
 	moves   []Move           // the last few
 	relayed meter.Relayed    // over former legs
+	pumping bool             // guards pump against itself
 
 	// From the server: recoverydown.go.
-	down  assembly
 	signs uint32 // messages that show that the server works
+	down  assembly
 	// partial is when the first partial result came since the last final one; 0 for none.
 	partial loop.Instant
 	late    time.Duration        // how late the last final result came, see noteLate

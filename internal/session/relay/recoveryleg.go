@@ -320,9 +320,14 @@ func (f *recovery) inPace(e profile.Entry) bool {
 	if pace == 0 {
 		return true
 	}
-	since := time.Duration(loop.Now() - f.machine.Began)
+	sent := f.tracker.Delivered() - f.from
+	if sent == 0 { // what came before, such as a wait until the server is ready, is no time to make up for
+		f.paced = loop.Now()
+		return true
+	}
+	since := time.Duration(loop.Now() - f.paced)
 	may := f.tracker.Bytes(time.Duration(float64(since)*pace) + replayBurst)
-	if sent := f.tracker.Delivered() - f.from; may == 0 || sent == 0 || int64(sent+e.To-max(e.From, f.from)) <= may {
+	if may == 0 || int64(sent+e.To-max(e.From, f.from)) <= may {
 		return true
 	}
 	f.timer.Set(f.session.client, replayTick, timeReplay)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
@@ -24,7 +25,17 @@ func stallingAfter(timeout time.Duration) func(*route.Service) {
 
 // A server answers pings and nothing else. Its only session ends, and it gets no other until it has answered again.
 func TestServerStalls(t *testing.T) {
-	r := newRig(t, setup{Profile: "vosk", Script: new(wstest.Server), Service: stallingAfter(100 * time.Millisecond)})
+	for name, failover := range map[string]string{
+		"replies answer": "{}", "times answer": `{answered: {messages: {json: {text: "*"}}, by: time, times: "result[].end", unit: s}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			serverStalls(t, withYAML(t, "profiles: {x: {from: vosk, failover: "+failover+"}}"))
+		})
+	}
+}
+
+func serverStalls(t *testing.T, backend func(*backend.Options)) {
+	r := newRig(t, setup{Backend: backend, Script: new(wstest.Server), Service: stallingAfter(100 * time.Millisecond)})
 	r.Ready(1)
 	client, server := r.Session()
 	client.Send(frame.Binary, sessiontest.Chunk(0))

@@ -42,14 +42,6 @@ type rhythm struct {
 // learn begins to learn the rhythm of a server.
 func (r *rhythm) learn() { *r = rhythm{ear: new(replay.Detector)} }
 
-// hear hears audio of the client's, whose format the detector is made for with the first.
-func (r *rhythm) hear(audio []byte, e profile.Encoding, rate, channels int) {
-	if r.ear.Heard() == 0 {
-		*r.ear = replay.NewDetector(e, rate, channels)
-	}
-	r.ear.Write(audio)
-}
-
 // look notes whether results have come since the last look. A session that may wait for timeout learns nothing from longer intervals.
 func (r *rhythm) look(signed bool, timeout time.Duration) {
 	if r.ear == nil {

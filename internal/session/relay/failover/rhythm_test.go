@@ -21,8 +21,9 @@ func noise(seconds int, level float64) (said []byte) {
 // A server that has answered silence, noise and speech alike, and then sends nothing, hangs whatever the audio is.
 func TestRhythm(t *testing.T) {
 	for name, then := range map[string][]byte{"silence": nil, "noise": noise(60, 1000), "speech": recording(t, 60)} {
-		for _, interval := range []time.Duration{200 * time.Millisecond, 400 * time.Millisecond} {
+		for i, interval := range []time.Duration{200 * time.Millisecond, 400 * time.Millisecond} {
 			w := watch(t, profile.StallSpeech, 4*time.Second)
+			w.size = sizes[i]
 			w.said = append(noise(10, 300), recording(t, 10)...)
 			w.does(40*time.Second, audio, every(interval, result))
 			if w.works(); !w.w.rhythm.known || w.w.Listens() {

@@ -93,15 +93,19 @@ func (w *StallWatch) Listens() bool { return w.listening || w.rhythm.ear != nil 
 // Hear hears audio of the client's in a format.
 func (w *StallWatch) Hear(audio []byte, e profile.Encoding, rate, channels int) {
 	if w.rhythm.ear != nil {
-		w.rhythm.hear(audio, e, rate, channels)
+		hear(w.rhythm.ear, audio, e, rate, channels)
 	}
-	if !w.listening {
-		return
+	if w.listening {
+		hear(&w.heard, audio, e, rate, channels)
 	}
-	if w.heard.Heard() == 0 {
-		w.heard = replay.NewDetector(e, rate, channels)
+}
+
+// hear has a detector hear audio, for whose format it is made with the first. What it has heard of a frame stays: messages may be shorter than that.
+func hear(d *replay.Detector, audio []byte, e profile.Encoding, rate, channels int) {
+	if !d.Made() {
+		*d = replay.NewDetector(e, rate, channels)
 	}
-	w.heard.Write(audio)
+	d.Write(audio)
 }
 
 // Begin notes that another server serves the session.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ type watching struct {
 	now  time.Duration
 	next time.Duration // when the next look is due
 	said []byte        // what the client says next
+	size int           // of its messages in bytes; 0 for 100 ms
 	at   time.Duration // when it was found that the server has stalled; 0 for not
 }
 
@@ -59,8 +61,13 @@ func audio(w *watching) {
 	chunk := make([]byte, audioSecond/10)
 	w.said = w.said[copy(chunk, w.said):]
 	w.v.Delivered += profile.Position(len(chunk))
-	if w.w.Listens() {
-		w.w.Hear(chunk, profile.S16LE, 16000, 1)
+	if w.size == 0 {
+		w.size = len(chunk)
+	}
+	for message := range slices.Chunk(chunk, w.size) {
+		if w.w.Listens() {
+			w.w.Hear(message, profile.S16LE, 16000, 1)
+		}
 	}
 }
 
@@ -186,8 +193,18 @@ func TestNothingSpoken(t *testing.T) {
 	w.works()
 }
 
+// sizes are those of messages, of which some are shorter than what a detector measures, and end within a sample.
+var sizes = []int{0, 320, 256, 101}
+
 func TestSpeechWithoutResults(t *testing.T) {
+	for _, size := range sizes {
+		speechWithoutResults(t, size)
+	}
+}
+
+func speechWithoutResults(t *testing.T, size int) {
 	w := watch(t, profile.StallSpeech, 3*time.Second)
+	w.size = size
 	w.said = recording(t, 20)
 	w.does(20*time.Second, audio, every(500*time.Millisecond, result))
 	w.does(10*time.Minute, audio) // silence, which is not answered
@@ -198,13 +215,14 @@ func TestSpeechWithoutResults(t *testing.T) {
 	w.stallsWithin(time.Second, audio)
 
 	w = watch(t, profile.StallSpeech, 3*time.Second) // only short utterances, and nothing is sent between them
+	w.size = size
 	for range 6 {
 		w.said = recording(t, 2)
 		w.does(2*time.Second, audio)
 		w.does(time.Minute)
 	}
 	if w.at == 0 {
-		t.Error("a server that answers no utterance has not stalled")
+		t.Errorf("a server that answers no utterance has not stalled, with messages of %d bytes", size)
 	}
 }
 
