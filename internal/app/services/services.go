@@ -166,6 +166,8 @@ type member struct {
 	published published
 	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
+	// leaves is when it leaves at the latest, if it waits for their warm connections; zero if it is not to leave.
+	leaves time.Time
 
 	// relieved is when a session was last to leave it for another backend, see SessionsLag.
 	relieved time.Time
