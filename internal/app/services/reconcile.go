@@ -133,7 +133,8 @@ func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 
 // startBackend starts a backend. Connections that other backends still have to the server reduce its cap before it dials.
 func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
-	m := &member{service: v.name, server: plan.server, byName: plan.byName(), atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
+	m := &member{service: v.name, server: plan.server, byName: plan.byName(), plan: plan, mode: plan.mode}
+	m.atStart = plan.mode == pool.Enabled && (!s.begun || !s.started && v.atStart && plan.from != nil) // servers are discovered later
 	m.grant = s.grants[m.server]
 	m.taken, m.meter = s.takenFrom(m), s.o.Meters.Backend(v.name, plan.name)
 	if plan.mode == pool.Enabled {

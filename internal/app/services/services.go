@@ -117,6 +117,7 @@ type Services struct {
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
 	begun       bool                      // guarded by mu: a snapshot was applied before
+	started     bool                      // guarded by mu: the first connections have been tried, see Readiness
 	authChanged bool                      // guarded by mu: how a service authenticates its clients has changed
 	released    bool                      // guarded by mu: no connection is kept without a session, see Release
 	desired     *plan                     // guarded by mu: the plan that was applied last
@@ -158,7 +159,7 @@ type member struct {
 	meter     *meter.Backend // held until the backend is gone
 	server    string         // the same for the same server, see config.ServerOf
 	byName    string         // what server is for the URL, if this server was discovered; otherwise empty
-	atStart   bool           // it was enabled when the proxy started
+	atStart   bool           // it was enabled when the proxy started, or is one of the first that were discovered
 	plan      *backendPlan
 	mode      pool.Mode
 	taken     int
