@@ -70,7 +70,9 @@ type Certificate struct {
 }
 
 // New returns a manager with the certificates that an earlier run has kept. It sends no request: see [Manager.Start].
-func New(o Options) *Manager {
+func New(o Options) *Manager { return newManager(o, &certmagic.FileStorage{Path: o.Folder}) }
+
+func newManager(o Options, storage certmagic.Storage) *Manager {
 	if o.Directory == "" {
 		o.Directory = DefaultDirectory
 	}
@@ -82,7 +84,7 @@ func New(o Options) *Manager {
 		Logger:           logger,
 	})
 	m.config = certmagic.New(m.cache, certmagic.Config{
-		Storage: &certmagic.FileStorage{Path: o.Folder},
+		Storage: storage,
 		Logger:  logger,
 		OCSP:    certmagic.OCSPConfig{DisableStapling: true}, // browsers and authorities have given OCSP up
 		OnEvent: m.note,
@@ -184,19 +186,31 @@ func listening(address net.Addr) (host string, port int, err error) {
 	return host, tcp.Port, nil
 }
 
-// Close ends the renewals and all that is under way. Certificates stay in use. It may be called more than once.
+// closeTimeout is how long Close waits: certmagic asks an authority that does not answer for minutes, whatever has ended meanwhile.
+const closeTimeout = time.Second
+
+// Close ends the renewals and all that is under way, and waits for that no longer than a second. Certificates stay in use. It may be called more
+// than once.
 func (m *Manager) Close() {
 	m.closing.Do(func() {
 		m.cancel()
-		m.tasks.Wait()
-		m.cache.Stop()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			m.tasks.Wait()
+			m.cache.Stop()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(closeTimeout):
+		}
 	})
 }
 
 // Covers reports whether there is, or will be, a certificate for a name, which is in lower case.
 func (m *Manager) Covers(name string) bool { return slices.Contains(m.options.Names, name) }
 
-// GetCertificate returns the certificate for a client that asks for a covered name, or for the authority's check, whose connections ask
+// GetCertificate returns the certificate for a client that asks for a covered name, or what the authority's check expects, whose connections ask
 // for the protocol acme-tls/1. The error says that there is none yet.
 func (m *Manager) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return m.config.GetCertificate(hello)

@@ -1,11 +1,13 @@
 package acme
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"io/fs"
@@ -16,13 +18,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3/acme"
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/acmetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
@@ -30,8 +36,8 @@ import (
 // TestMain ignores goroutines that certmagic keeps: the limiter of its requests for the process, and those that keep a lock's file fresh,
 // which notice within 5 s that it is gone.
 func TestMain(m *testing.M) {
-	const certmagic = "github.com/caddyserver/certmagic."
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(certmagic+"(*RingBufferRateLimiter).loop"), goleak.IgnoreAnyFunction(certmagic+"keepLockfileFresh"))
+	const caddy = "github.com/caddyserver/certmagic."
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(caddy+"(*RingBufferRateLimiter).loop"), goleak.IgnoreAnyFunction(caddy+"keepLockfileFresh"))
 }
 
 // front is a TLS listener whose certificates a manager has.
@@ -278,6 +284,69 @@ func expire(t *testing.T, folder, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// stubStorage is a folder in which the test decides about locks.
+type stubStorage struct {
+	*certmagic.FileStorage
+	asked  chan struct{} // closed when a lock is wanted
+	answer chan struct{} // closed to refuse it
+}
+
+func (s *stubStorage) TryLock(context.Context, string) (bool, error) {
+	close(s.asked)
+	<-s.answer
+	return false, nil
+}
+
+// keep returns a storage that has a certificate for a name, for the authority of the directory. It is to be renewed in two months, and what the
+// authority says about that is to be asked for again.
+func keep(t *testing.T, directory, name string) *stubStorage {
+	t.Helper()
+	s := &stubStorage{FileStorage: &certmagic.FileStorage{Path: t.TempDir()}, asked: make(chan struct{}), answer: make(chan struct{})}
+	until := time.Now().Add(90 * 24 * time.Hour)
+	certificate, key := securetest.Files(t, securetest.NewAuthority(t).Issue(func(c *x509.Certificate) { c.NotAfter = until }, name))
+	info := &acme.RenewalInfo{SelectedTime: until.Add(-30 * 24 * time.Hour)}
+	info.SuggestedWindow.Start, info.SuggestedWindow.End = info.SelectedTime, until
+	data, err := json.Marshal(acme.Certificate{RenewalInfo: info})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := json.Marshal(certmagic.CertificateResource{SANs: []string{name}, IssuerData: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer := (&certmagic.ACMEIssuer{CA: directory}).IssuerKey()
+	for path, from := range map[string]string{certmagic.StorageKeys.SiteCert(issuer, name): certificate, certmagic.StorageKeys.SitePrivateKey(issuer, name): key} {
+		content, err := os.ReadFile(from)
+		if err == nil {
+			err = s.Store(t.Context(), path, content)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Store(t.Context(), certmagic.StorageKeys.SiteMeta(issuer, name), meta); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The end of the proxy does not wait for a certificate's maintenance, which may take minutes.
+func TestCloseIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const name, directory = "stt.example.com", "https://acme.example.org/directory"
+		storage := keep(t, directory, name)
+		m := newManager(Options{Names: []string{name}, Directory: directory, Log: slog.New(slog.DiscardHandler)}, storage)
+		<-storage.asked
+		begun := time.Now()
+		m.Close()
+		if took := time.Since(begun); took != closeTimeout {
+			t.Errorf("took %v", took)
+		}
+		close(storage.answer)
+		time.Sleep(10 * time.Second) // those that keep a lock's file fresh notice that it is gone
+	})
 }
 
 // Names that no authority gives a certificate for are refused before it is asked.
