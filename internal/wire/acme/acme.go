@@ -25,6 +25,8 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // DefaultDirectory is the directory of Let's Encrypt.
@@ -210,9 +212,18 @@ func (m *Manager) Close() {
 // Covers reports whether there is, or will be, a certificate for a name, which is in lower case.
 func (m *Manager) Covers(name string) bool { return slices.Contains(m.options.Names, name) }
 
+// errNoChallenge is the end of a handshake with a client that is no authority: none checks the name at present.
+var errNoChallenge = errors.New("no authority checks this name at present")
+
 // GetCertificate returns the certificate for a client that asks for a covered name, or what the authority's check expects, whose connections ask
 // for the protocol acme-tls/1. The error says that there is none yet.
 func (m *Manager) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if slices.Equal(hello.SupportedProtos, []string{secure.ChallengeProtocol}) {
+		// Otherwise certmagic would look for the challenge of another process in the folder, for whatever name a stranger asks for.
+		if _, ok := certmagic.GetACMEChallenge(hello.ServerName); !ok {
+			return nil, errNoChallenge
+		}
+	}
 	return m.config.GetCertificate(hello)
 }
 

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -286,11 +287,17 @@ func expire(t *testing.T, folder, name string) {
 	}
 }
 
-// stubStorage is a folder in which the test decides about locks.
+// stubStorage is a folder in which the test decides about locks, and which counts what is read.
 type stubStorage struct {
 	*certmagic.FileStorage
+	loads  atomic.Int64
 	asked  chan struct{} // closed when a lock is wanted
 	answer chan struct{} // closed to refuse it
+}
+
+func (s *stubStorage) Load(ctx context.Context, key string) ([]byte, error) {
+	s.loads.Add(1)
+	return s.FileStorage.Load(ctx, key)
 }
 
 func (s *stubStorage) TryLock(context.Context, string) (bool, error) {
@@ -347,6 +354,24 @@ func TestCloseIsLimited(t *testing.T) {
 		close(storage.answer)
 		time.Sleep(10 * time.Second) // those that keep a lock's file fresh notice that it is gone
 	})
+}
+
+// A stranger that pretends to be an authority has no file read.
+func TestStrangersChallenge(t *testing.T) {
+	const name, directory = "stt.example.com", "https://acme.example.org/directory"
+	storage := keep(t, directory, name)
+	m := newManager(Options{Names: []string{name}, Directory: directory, Log: slog.New(slog.DiscardHandler)}, storage)
+	defer m.Close()
+	kept := storage.loads.Load()
+	conn, other := net.Pipe()
+	defer conn.Close()
+	defer other.Close()
+	for _, ask := range []string{name, "other.example.com"} {
+		hello := &tls.ClientHelloInfo{ServerName: ask, SupportedProtos: []string{secure.ChallengeProtocol}, Conn: conn}
+		if _, err := m.GetCertificate(hello); err == nil || storage.loads.Load() != kept {
+			t.Errorf("%s: %d files were read for it, %v", ask, storage.loads.Load()-kept, err)
+		}
+	}
 }
 
 // Names that no authority gives a certificate for are refused before it is asked.
