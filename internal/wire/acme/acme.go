@@ -34,7 +34,7 @@ const DefaultDirectory = "https://acme-v02.api.letsencrypt.org/directory"
 
 // Options are the settings of a [Manager].
 type Options struct {
-	// Names are the host names to get a certificate for, each by itself: see [CheckName].
+	// Names are the host names to get a certificate for, each by itself: see [CheckName]. There is at least one.
 	Names []string
 	// Directory is the URL of the authority's directory; empty for DefaultDirectory.
 	Directory string
@@ -90,6 +90,8 @@ func newManager(o Options, storage certmagic.Storage) *Manager {
 		Logger:  logger,
 		OCSP:    certmagic.OCSPConfig{DisableStapling: true}, // browsers and authorities have given OCSP up
 		OnEvent: m.note,
+
+		DefaultServerName: o.Names[0],
 	})
 	m.config.Issuers = []certmagic.Issuer{m.issuer("", 0)}
 	for _, name := range o.Names {
@@ -215,8 +217,8 @@ func (m *Manager) Covers(name string) bool { return slices.Contains(m.options.Na
 // errNoChallenge is the end of a handshake with a client that is no authority: none checks the name at present.
 var errNoChallenge = errors.New("no authority checks this name at present")
 
-// GetCertificate returns the certificate for a client that asks for a covered name, or what the authority's check expects, whose connections ask
-// for the protocol acme-tls/1. The error says that there is none yet.
+// GetCertificate returns the certificate for a client that asks for a covered name, that of the first name for a client that asks for none, or
+// what the authority's check expects, whose connections ask for the protocol acme-tls/1. The error says that there is none yet.
 func (m *Manager) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if slices.Equal(hello.SupportedProtos, []string{secure.ChallengeProtocol}) {
 		// Otherwise certmagic would look for the challenge of another process in the folder, for whatever name a stranger asks for.

@@ -123,6 +123,9 @@ func TestObtains(t *testing.T) {
 			t.Errorf("%s: the certificate is from %q, %v", name, issuer, err)
 		}
 	}
+	if issuer, _ := f.certificate("127.0.0.1"); !strings.HasPrefix(issuer, "Pebble") { // no SNI for addresses
+		t.Errorf("a client that asks for no name gets a certificate from %q", issuer)
+	}
 	if issuer, err := f.certificate("other.example.com"); err == nil {
 		t.Errorf("a name that is not listed has a certificate from %q", issuer)
 	}
