@@ -433,9 +433,18 @@ func byName[T any](all map[string]T) []T {
 // Close closes all connections, and returns when they are closed or ctx ends. All sessions must have ended, and Apply must no longer be
 // called.
 func (s *Services) Close(ctx context.Context) {
-	s.discovery.Close()
 	s.stop()
-	<-s.done
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.discovery.Close()
+		<-s.done
+		s.keySets.Close()
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done(): // a file that one of them reads may be on a mount that hangs
+	}
 	s.mu.Lock()
 	all := s.leaving
 	for _, v := range s.services {
@@ -445,7 +454,6 @@ func (s *Services) Close(ctx context.Context) {
 		}
 	}
 	s.mu.Unlock()
-	s.keySets.Close()
 	var closing sync.WaitGroup
 	for _, m := range all {
 		closing.Go(func() { m.Close(ctx) })
