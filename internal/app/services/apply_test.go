@@ -1,9 +1,11 @@
 package services
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,4 +91,31 @@ func TestApplyDoesNotWaitForProbes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Close waits no longer than it may, whatever a change is waiting for.
+func TestCloseIsLimited(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	applying, release := make(chan struct{}), make(chan struct{})
+	f := newFarm(t, 1, 1, func(o *Options) {
+		o.InForce = func(*config.Snapshot, map[string][]string) {
+			if calls.Add(1) == 2 { // the server is discovered
+				close(applying)
+				<-release
+			}
+		}
+	})
+	t.Cleanup(func() { close(release) })
+	f.resolve(1)
+	f.discover(1, nil)
+	wstest.Receive(t, applying, "the server is discovered")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		f.services.Close(ctx)
+	}()
+	wstest.Receive(t, closed, "Close returns")
 }

@@ -41,7 +41,12 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 	}
 	c := &v.canary
 	fail := func(err error) { c.err = fmt.Errorf("%s: %w", path, err) }
-	info, err := os.Stat(path)
+	var info os.FileInfo
+	var err error
+	if late := files.do(path, func() { info, err = os.Stat(path) }); late != nil {
+		c.err = late
+		return
+	}
 	switch {
 	case err != nil:
 		c.err = err
@@ -62,7 +67,11 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 		}
 		return
 	}
-	data, err := os.ReadFile(path)
+	var data []byte
+	if late := files.do(path, func() { data, err = os.ReadFile(path) }); late != nil {
+		c.err = late
+		return
+	}
 	if err != nil {
 		c.err = err
 		return

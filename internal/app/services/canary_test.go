@@ -62,6 +62,15 @@ func TestReadCanary(t *testing.T) {
 	if third, _ := plan(first, "vosk", 2); third.services["stt"].declared[0].canary.Name == first.services["stt"].declared[0].canary.Name {
 		t.Error("a changed file was not read again")
 	}
+	files.mu.Lock()
+	files.underWay[path] = &limitedRead{done: make(chan struct{})} // on a mount that hangs
+	files.mu.Unlock()
+	if late, _ := plan(first, "vosk", 2); late.canaryProblems() == nil || !strings.Contains(late.canaryProblems().Error(), path+": i/o timeout") {
+		t.Errorf("while the file hangs: %v", late.canaryProblems())
+	}
+	files.mu.Lock()
+	delete(files.underWay, path)
+	files.mu.Unlock()
 	if _, warnings := plan(nil, "vosk", 1); len(warnings) != 1 || !strings.Contains(warnings[0], "never played the canary") {
 		t.Errorf("%q", warnings)
 	}

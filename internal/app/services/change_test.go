@@ -3,6 +3,8 @@ package services
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -175,6 +177,45 @@ func TestMissingSecret(t *testing.T) {
 		putBackend(c, "a", "stt", a.url, 1, func(b *config.Backend) { b.Headers = nil })
 	})
 	wstest.Eventually(t, "a is dialed without it", func() bool { return r.backend("a").Idle == 1 })
+}
+
+// While a secret cannot be read, no change of anything else forgets what was read before: whatever a backend is called, and whose it is.
+func TestChangeWhileSecretIsMissing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	server := startServer(t, 10)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("hush"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	put := func(c *config.Content, name, service string, connections int) {
+		putBackend(c, name, service, server.URL()+"?key=file:"+file, connections, func(b *config.Backend) {
+			b.Headers = map[string]string{"Authorization": "Bearer file:" + file}
+		})
+	}
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", nil)
+		put(c, "a", "stt", 1)
+	})
+	r.idle("a", 1)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.Queue++ })
+		put(c, "a", "stt", 2)
+	})
+	r.idle("a", 2)
+	r.apply(func(c *config.Content) {
+		delete(c.Backends, "a")
+		put(c, "b", "stt", 3)
+	})
+	r.idle("b", 3)
+	r.apply(func(c *config.Content) {
+		putService(c, "tts", nil)
+		put(c, "b", "tts", 4)
+	})
+	r.idle("b", 4)
 }
 
 // What only the proxy cares for is in force from then on, and no connection is dialed for it.

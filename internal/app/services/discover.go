@@ -150,7 +150,7 @@ func (b *backendPlan) carryOver(v, before *servicePlan) (all []*backendPlan) {
 		}
 		as := b.Backend
 		as.URL, as.Discover = old.URL, ""
-		planned, err := newBackendPlan(b.name, as, v)
+		planned, err := newBackendPlan(b.name, as, v, old)
 		if err != nil { // the URL was valid before
 			continue
 		}

@@ -108,3 +108,42 @@ func TestPodsThatEnd(t *testing.T) {
 		t.Errorf("leaving: %s", l)
 	}
 }
+
+// A pod that is about to end is left immediately, also while the connections to the one that replaces it are still being dialed.
+func TestPodEndsBeforeReplacement(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "darwin" {
+		t.Skip("macOS has no address 127.0.0.2 on its loopback interface")
+	}
+	ending := startServer(t, 2)
+	_, port, _ := net.SplitHostPort(strings.Split(ending.URL(), "/")[2])
+	silent, err := net.Listen("tcp", "127.0.0.2:"+port) // the system accepts, and nothing answers
+	if err != nil {
+		t.Skipf("the port is taken on the other address: %v", err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	n, _ := strconv.Atoi(port)
+	api := kubetest.Start(t)
+	slice := kubetest.Slice{Namespace: "speech", Name: "stt-a", Service: "stt-servers", Port: n, Ready: []string{"127.0.0.1"}}
+	api.Set(slice)
+	r := newLoggedRig(t, slog.DiscardHandler, func(o *Options) {
+		o.Kubernetes = &discovery.Kubernetes{URL: api.URL, Account: api.Account}
+	})
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.DialTimeout = 2 * wstest.Timeout })
+		putBackend(c, "gpu", "stt", "ws://stt-servers.speech.svc:"+port, 2, func(b *config.Backend) { b.Discover = config.DiscoverKubernetes })
+	})
+	first, second := "gpu@127.0.0.1:"+port, "gpu@127.0.0.2:"+port
+	r.idle(first, 2)
+	slice.Ready = append(slice.Ready, "127.0.0.2")
+	api.Set(slice)
+	wstest.Eventually(t, "the second is dialed", func() bool { return r.backend(second).Dialing == 2 })
+	slice.Ready, slice.Terminating = slice.Ready[1:], slice.Ready[:1]
+	api.Set(slice)
+	wstest.Eventually(t, "the first leaves", func() bool { return r.member("stt", first) == nil })
+	r.services.mu.Lock()
+	defer r.services.mu.Unlock()
+	if r.services.services["stt"].members[second].warming.IsZero() {
+		t.Error("the first has waited for the second")
+	}
+}

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,7 @@ type plan struct {
 	snapshot *config.Snapshot
 	profiles map[string]*profile.Profile // written by users
 	services map[string]*servicePlan
+	byURL    map[string]*backendPlan         // of the configuration's backends, one for each URL
 	tenants  map[string]*pool.TenantSettings // see tenantsOf
 	running  map[string]int                  // by backend with discover: how many servers it stands for
 	shared   map[string][]string             // by backend with discover: its servers that belong to other backends, with the reason
@@ -87,7 +89,7 @@ func newPlan(snapshot *config.Snapshot, before *plan, find finder) (*plan, error
 	if before == nil {
 		before = new(plan)
 	}
-	p := &plan{snapshot: snapshot, services: make(map[string]*servicePlan), tenants: tenantsOf(snapshot)}
+	p := &plan{snapshot: snapshot, services: make(map[string]*servicePlan), byURL: make(map[string]*backendPlan), tenants: tenantsOf(snapshot)}
 	var problems config.Problems
 	if err := p.readProfiles(before); err != nil {
 		return nil, err
@@ -161,12 +163,17 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	for member, b := range p.snapshot.Members(name) {
 		planned := old.declaredAs(member)
 		if !same || planned == nil || !equal(planned.Backend, b) {
-			if planned, err = newBackendPlan(member, b, v); err != nil {
+			former := planned
+			if former == nil || former.URL != b.URL { // it may have had another name, or belonged to another service
+				former = cmp.Or(before.byURL[b.URL], former)
+			}
+			if planned, err = newBackendPlan(member, b, v, former); err != nil {
 				problems = append(problems, config.Problem{Kind: config.KindBackend, Name: member, Field: "url", Text: err.Error()})
 				continue
 			}
 		}
 		v.declared = append(v.declared, planned)
+		p.byURL[b.URL] = planned
 		if !b.Discovers() {
 			v.add(planned)
 		}
@@ -175,13 +182,17 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	return v, problems
 }
 
-func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan, error) {
+// newBackendPlan returns the plan for a backend of the configuration. before is what it was; nil for a new one.
+func newBackendPlan(name string, b config.Backend, v *servicePlan, before *backendPlan) (*backendPlan, error) {
 	planned := &backendPlan{Backend: b, name: name, server: config.ServerOf(b.URL), service: v.Service, profile: v.profile, canary: v.canary.play}
 	var err error
 	if planned.target, err = handshake.ParseTarget(b.URL); err != nil {
 		return nil, err
 	}
 	configureTarget(planned.target, &planned.Backend)
+	if before != nil {
+		planned.target.TakeOver(before.target, maps.Equal(b.Headers, before.Headers))
+	}
 	planned.target.UserTimeout = userTimeout(&v.Service)
 	planned.target.Protocol = v.Subprotocol
 	if planned.target.Protocol == "" {

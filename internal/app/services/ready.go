@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
@@ -48,6 +49,8 @@ func (s *Services) readiness(required []string) (r admin.Readiness, culprits []s
 	for _, v := range s.inOrder() {
 		all = append(all, s.readyOf(v))
 	}
+	isStarting := slices.ContainsFunc(all, func(v serviceReadiness) bool { return v.starting != "" })
+	s.started = s.started || s.begun && !isStarting
 	s.mu.Unlock()
 	var starting, failing, missing, mustServe []string
 	culprit := func(name, reason string) string { return fmt.Sprintf("service %s: %s", name, reason) }

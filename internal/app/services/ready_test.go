@@ -2,6 +2,8 @@ package services
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -131,6 +133,38 @@ func TestNotReadyBeforeAllWereTried(t *testing.T) {
 	}
 	close(slow)
 	r.awaitReady()
+}
+
+// That holds for servers that are discovered at the start, too, and not for those that are discovered later.
+func TestNotReadyBeforeDiscoveredWereTried(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t, 1, 1)
+	silent := func(n int) net.Listener { // the system accepts, and nothing answers
+		listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", ip(n), f.port))
+		if err != nil {
+			t.Skipf("the port is taken on another address: %v", err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		return listener
+	}
+	second := silent(2)
+	silent(3)
+	f.resolve(1, 2)
+	f.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.DialTimeout = 2 * wstest.Timeout })
+		putBackend(c, "gpu", "stt", f.url(), 1, func(b *config.Backend) { b.Discover = config.DiscoverDNS })
+	})
+	f.idle(f.name(1), 1)
+	if err := f.services.Ready(nil); err == nil || !strings.Contains(err.Error(), "backend "+f.name(2)+"): not dialed yet") {
+		t.Errorf("got %v", err)
+	}
+	_ = second.Close()
+	f.awaitReady()
+	f.resolve(1, 2, 3)
+	wstest.Eventually(t, "the third is dialed", func() bool { return f.backend(f.name(3)).Dialing == 1 })
+	if err := f.services.Ready(nil); err != nil {
+		t.Error(err)
+	}
 }
 
 // Where connections are dialed for clients, it is the circuit that counts.

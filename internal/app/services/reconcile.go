@@ -133,7 +133,8 @@ func (s *Services) runningBackend(v *service, plan *backendPlan) *member {
 
 // startBackend starts a backend. Connections that other backends still have to the server reduce its cap before it dials.
 func (s *Services) startBackend(v *service, plan *backendPlan, now time.Time) *member {
-	m := &member{service: v.name, server: plan.server, byName: plan.byName(), atStart: !s.begun && plan.mode == pool.Enabled, plan: plan, mode: plan.mode}
+	m := &member{service: v.name, server: plan.server, byName: plan.byName(), plan: plan, mode: plan.mode}
+	m.atStart = plan.mode == pool.Enabled && (!s.begun || !s.started && v.atStart && plan.from != nil) // servers are discovered later
 	m.grant = s.grants[m.server]
 	m.taken, m.meter = s.takenFrom(m), s.o.Meters.Backend(v.name, plan.name)
 	if plan.mode == pool.Enabled {
@@ -163,7 +164,8 @@ func (s *Services) releaseBackends(v *service, now time.Time) (waits bool) {
 		plan := v.plan.member(name)
 		switch {
 		case plan != nil && plan.mode == m.mode:
-		case warming && m.mode == pool.Enabled:
+			m.leaves = time.Time{}
+		case warming && s.mayWait(v, m, now):
 			waits = true
 		case plan == nil:
 			delete(v.members, name)
@@ -175,16 +177,28 @@ func (s *Services) releaseBackends(v *service, now time.Time) (waits bool) {
 	return waits
 }
 
-// isWarming reports whether a backend of the service is still getting its warm connections.
+// mayWait reports whether a backend that is to leave may keep its clients for a while. It has as much time as one replacement: others may begin
+// to warm up again and again.
+func (s *Services) mayWait(v *service, m *member, now time.Time) bool {
+	if m.mode != pool.Enabled || s.movesAway(v, m) { // its pod may end any moment
+		return false
+	}
+	if m.leaves.IsZero() {
+		m.leaves = now.Add(replacementTimeout)
+	}
+	return now.Before(m.leaves)
+}
+
+// isWarming reports whether a backend of the service that is to stay is still getting its warm connections.
 func (v *service) isWarming(now time.Time) (warming bool) {
-	for _, m := range v.members {
-		if m.warming.IsZero() {
+	for name, m := range v.members {
+		if plan := v.plan.member(name); m.warming.IsZero() || plan == nil || plan.mode != pool.Enabled {
 			continue
 		}
 		book, health := m.Stats(), m.Health()
 		failing := !health.Reachable && book.Totals.DialFailed > 0
 		awaitsGrant := book.Shared && book.Grant == 0 && book.Ceiling > 0
-		if failing || !now.Before(m.warming) || m.mode != pool.Enabled ||
+		if failing || !now.Before(m.warming) ||
 			!awaitsGrant && book.Idle >= min(book.Warm, book.Limit-book.Leased-book.Resetting) {
 			m.warming = time.Time{}
 			continue

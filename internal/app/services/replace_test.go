@@ -3,8 +3,10 @@ package services
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
@@ -105,6 +107,52 @@ func TestReplacementByState(t *testing.T) {
 			s.leave()
 			r.settled()
 		})
+	}
+}
+
+// A new backend that is not warm yet is out of service as soon as that is asked for: it replaces none.
+func TestNewBackendLeaves(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := startServer(t, 2)
+	url, _ := slowServer(t)
+	r.serve("a", a.URL(), 2)
+	for _, state := range []string{"disabled", "draining", ""} {
+		r.apply(func(c *config.Content) { putBackend(c, "b", "stt", url, 2, nil); setState(c, "b", "enabled") })
+		r.apply(func(c *config.Content) {
+			if setState(c, "b", state); state == "" {
+				delete(c.Backends, "b")
+			}
+		})
+		if b := r.backend("b"); b.State != state {
+			t.Errorf("b is %q; want %q", b.State, state)
+		}
+	}
+}
+
+// A backend leaves in the end, also if others begin to warm up again and again.
+func TestReplacementTakesTooLong(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := startServer(t, 2)
+	b, _ := slowServer(t)
+	c, _ := slowServer(t)
+	r.serve("a", a.URL(), 2)
+	r.apply(func(content *config.Content) {
+		putBackend(content, "b", "stt", b, 2, nil)
+		setState(content, "a", "disabled")
+	})
+	r.apply(func(content *config.Content) { putBackend(content, "c", "stt", c, 2, nil) })
+	fresh := r.member("stt", "c")
+	r.services.mu.Lock()
+	fresh.warming = fresh.warming.Add(replacementTimeout / 2) // as if it was added only now
+	r.services.reconcile(time.Now().Add(replacementTimeout / 2))
+	early := r.services.services["stt"].members["a"].mode
+	r.services.reconcile(time.Now().Add(replacementTimeout))
+	late := r.services.services["stt"].members["a"].mode
+	r.services.unlock()
+	if early != pool.Enabled || late != pool.Disabled {
+		t.Errorf("a is %v, then %v", early, late)
 	}
 }
 

@@ -117,6 +117,7 @@ type Services struct {
 	// mu is never held while waiting for the network or for another goroutine, because monitoring needs it.
 	mu          sync.Mutex
 	begun       bool                      // guarded by mu: a snapshot was applied before
+	started     bool                      // guarded by mu: the first connections have been tried, see Readiness
 	authChanged bool                      // guarded by mu: how a service authenticates its clients has changed
 	released    bool                      // guarded by mu: no connection is kept without a session, see Release
 	desired     *plan                     // guarded by mu: the plan that was applied last
@@ -158,7 +159,7 @@ type member struct {
 	meter     *meter.Backend // held until the backend is gone
 	server    string         // the same for the same server, see config.ServerOf
 	byName    string         // what server is for the URL, if this server was discovered; otherwise empty
-	atStart   bool           // it was enabled when the proxy started
+	atStart   bool           // it was enabled when the proxy started, or is one of the first that were discovered
 	plan      *backendPlan
 	mode      pool.Mode
 	taken     int
@@ -166,6 +167,8 @@ type member struct {
 	published published
 	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
+	// leaves is when it leaves at the latest, if it waits for their warm connections; zero if it is not to leave.
+	leaves time.Time
 
 	// relieved is when a session was last to leave it for another backend, see SessionsLag.
 	relieved time.Time
@@ -430,9 +433,18 @@ func byName[T any](all map[string]T) []T {
 // Close closes all connections, and returns when they are closed or ctx ends. All sessions must have ended, and Apply must no longer be
 // called.
 func (s *Services) Close(ctx context.Context) {
-	s.discovery.Close()
 	s.stop()
-	<-s.done
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.discovery.Close()
+		<-s.done
+		s.keySets.Close()
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done(): // a file that one of them reads may be on a mount that hangs
+	}
 	s.mu.Lock()
 	all := s.leaving
 	for _, v := range s.services {
@@ -442,7 +454,6 @@ func (s *Services) Close(ctx context.Context) {
 		}
 	}
 	s.mu.Unlock()
-	s.keySets.Close()
 	var closing sync.WaitGroup
 	for _, m := range all {
 		closing.Go(func() { m.Close(ctx) })

@@ -151,7 +151,7 @@ func (b *Backend) Shed() bool {
 // Close stops dialing, closes the idle connections and waits until all connections are gone, or ctx ends. Connections of sessions
 // that have not ended stay.
 func (b *Backend) Close(ctx context.Context) {
-	b.worker.stop()
+	b.worker.stop(ctx)
 	b.worker.peer.leave()
 	b.awaitChecks(ctx)
 	b.group.Remove(b.pool)

@@ -93,7 +93,7 @@ func (f *fake) limit(change func(*limits)) {
 
 // end stops the worker and checks that the books balance.
 func (f *fake) end() {
-	f.worker.stop()
+	f.worker.stop(context.Background())
 	f.after(0)
 	s := f.pool.Stats()
 	if s.Totals.Leased != s.Totals.Returned+s.Totals.Discarded+uint64(s.Leased+s.Resetting) {

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +49,7 @@ func TestModel(t *testing.T) {
 			defer func() {
 				failure = recover()
 				for _, f := range w.backends {
-					f.worker.stop()
+					f.worker.stop(context.Background())
 				}
 			}()
 			w.init(rt)

@@ -18,7 +18,7 @@ func TestStopDuringLongDial(t *testing.T) {
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, func(f *fake) { f.accept(time.Hour) }, func(f *fake) {
 		f.after(time.Second)
 		begun := time.Now()
-		f.worker.stop()
+		f.worker.stop(context.Background())
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("took %v", took)
 		}
@@ -33,14 +33,20 @@ func TestStopDuringLongDial(t *testing.T) {
 	})
 }
 
-// One that does not heed its context is waited for, and what it has established has a place.
+// One that does not heed its context is waited for as long as there is time, and what it has established has a place.
 func TestStopWaitsForDials(t *testing.T) {
 	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, func(f *fake) {
 		f.dial = func(context.Context) error { time.Sleep(time.Minute); return nil }
 	}, func(f *fake) {
 		begun := time.Now()
-		f.worker.stop()
+		limited, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		f.worker.stop(limited)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("with a second of time, it took %v", took)
+		}
+		f.worker.stop(context.Background())
 		if took := time.Since(begun); took != time.Minute {
 			t.Errorf("took %v", took)
 		}
@@ -60,7 +66,7 @@ func TestStopStartsNoDial(t *testing.T) {
 		}, func(f *fake) {
 			stopped := make(chan struct{})
 			time.AfterFunc(5*time.Millisecond, func() { // when dials end
-				f.worker.stop()
+				f.worker.stop(context.Background())
 				close(stopped)
 			})
 			time.AfterFunc(5*time.Millisecond, f.worker.signal)
@@ -86,8 +92,8 @@ func TestStopWhileFailing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, func(f *fake) { f.refuse(0) }, func(f *fake) {
 		f.after(time.Minute)
-		f.worker.stop()
-		f.worker.stop()
+		f.worker.stop(context.Background())
+		f.worker.stop(context.Background())
 		synctest.Wait()
 		f.log.expect(t, notReachable+"refused", opened+"refused")
 	})

@@ -91,10 +91,13 @@ func (w *worker[C]) signal() {
 	tasks.Wake(w.changed)
 }
 
-// stop ends the worker and waits for the dialing goroutines.
-func (w *worker[C]) stop() {
+// stop ends the worker and waits for the dialing goroutines, or until ctx ends.
+func (w *worker[C]) stop(ctx context.Context) {
 	w.cancel()
-	<-w.done
+	select {
+	case <-w.done:
+	case <-ctx.Done(): // a dial may read a secret on a mount that hangs
+	}
 }
 
 // dialParallel is how many connections to a server are dialed at once.

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -219,7 +220,7 @@ func TestSafetyNet(t *testing.T) {
 		}
 	}, func(f *fake) {
 		f.after(10 * time.Minute)
-		f.worker.stop()
+		f.worker.stop(context.Background())
 		for i, at := range reviews[1:] {
 			if d := at.Sub(reviews[i]); d < reviewEvery || d > 2*reviewEvery {
 				t.Errorf("%v between two reviews", d)

@@ -25,6 +25,8 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // DefaultDirectory is the directory of Let's Encrypt.
@@ -32,7 +34,7 @@ const DefaultDirectory = "https://acme-v02.api.letsencrypt.org/directory"
 
 // Options are the settings of a [Manager].
 type Options struct {
-	// Names are the host names to get a certificate for, each by itself: see [CheckName].
+	// Names are the host names to get a certificate for, each by itself: see [CheckName]. There is at least one.
 	Names []string
 	// Directory is the URL of the authority's directory; empty for DefaultDirectory.
 	Directory string
@@ -70,7 +72,9 @@ type Certificate struct {
 }
 
 // New returns a manager with the certificates that an earlier run has kept. It sends no request: see [Manager.Start].
-func New(o Options) *Manager {
+func New(o Options) *Manager { return newManager(o, &certmagic.FileStorage{Path: o.Folder}) }
+
+func newManager(o Options, storage certmagic.Storage) *Manager {
 	if o.Directory == "" {
 		o.Directory = DefaultDirectory
 	}
@@ -82,10 +86,12 @@ func New(o Options) *Manager {
 		Logger:           logger,
 	})
 	m.config = certmagic.New(m.cache, certmagic.Config{
-		Storage: &certmagic.FileStorage{Path: o.Folder},
+		Storage: storage,
 		Logger:  logger,
 		OCSP:    certmagic.OCSPConfig{DisableStapling: true}, // browsers and authorities have given OCSP up
 		OnEvent: m.note,
+
+		DefaultServerName: o.Names[0],
 	})
 	m.config.Issuers = []certmagic.Issuer{m.issuer("", 0)}
 	for _, name := range o.Names {
@@ -184,21 +190,42 @@ func listening(address net.Addr) (host string, port int, err error) {
 	return host, tcp.Port, nil
 }
 
-// Close ends the renewals and all that is under way. Certificates stay in use. It may be called more than once.
+// closeTimeout is how long Close waits: certmagic asks an authority that does not answer for minutes, whatever has ended meanwhile.
+const closeTimeout = time.Second
+
+// Close ends the renewals and all that is under way, and waits for that no longer than a second. Certificates stay in use. It may be called more
+// than once.
 func (m *Manager) Close() {
 	m.closing.Do(func() {
 		m.cancel()
-		m.tasks.Wait()
-		m.cache.Stop()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			m.tasks.Wait()
+			m.cache.Stop()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(closeTimeout):
+		}
 	})
 }
 
 // Covers reports whether there is, or will be, a certificate for a name, which is in lower case.
 func (m *Manager) Covers(name string) bool { return slices.Contains(m.options.Names, name) }
 
-// GetCertificate returns the certificate for a client that asks for a covered name, or for the authority's check, whose connections ask
-// for the protocol acme-tls/1. The error says that there is none yet.
+// errNoChallenge is the end of a handshake with a client that is no authority: none checks the name at present.
+var errNoChallenge = errors.New("no authority checks this name at present")
+
+// GetCertificate returns the certificate for a client that asks for a covered name, that of the first name for a client that asks for none, or
+// what the authority's check expects, whose connections ask for the protocol acme-tls/1. The error says that there is none yet.
 func (m *Manager) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if slices.Equal(hello.SupportedProtos, []string{secure.ChallengeProtocol}) {
+		// Otherwise certmagic would look for the challenge of another process in the folder, for whatever name a stranger asks for.
+		if _, ok := certmagic.GetACMEChallenge(hello.ServerName); !ok {
+			return nil, errNoChallenge
+		}
+	}
 	return m.config.GetCertificate(hello)
 }
 

@@ -1,11 +1,13 @@
 package acme
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"io/fs"
@@ -15,14 +17,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3/acme"
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/acmetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
@@ -30,8 +37,8 @@ import (
 // TestMain ignores goroutines that certmagic keeps: the limiter of its requests for the process, and those that keep a lock's file fresh,
 // which notice within 5 s that it is gone.
 func TestMain(m *testing.M) {
-	const certmagic = "github.com/caddyserver/certmagic."
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(certmagic+"(*RingBufferRateLimiter).loop"), goleak.IgnoreAnyFunction(certmagic+"keepLockfileFresh"))
+	const caddy = "github.com/caddyserver/certmagic."
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(caddy+"(*RingBufferRateLimiter).loop"), goleak.IgnoreAnyFunction(caddy+"keepLockfileFresh"))
 }
 
 // front is a TLS listener whose certificates a manager has.
@@ -115,6 +122,9 @@ func TestObtains(t *testing.T) {
 		if issuer, err := f.certificate(name); err != nil || !strings.HasPrefix(issuer, "Pebble") {
 			t.Errorf("%s: the certificate is from %q, %v", name, issuer, err)
 		}
+	}
+	if issuer, _ := f.certificate("127.0.0.1"); !strings.HasPrefix(issuer, "Pebble") { // no SNI for addresses
+		t.Errorf("a client that asks for no name gets a certificate from %q", issuer)
 	}
 	if issuer, err := f.certificate("other.example.com"); err == nil {
 		t.Errorf("a name that is not listed has a certificate from %q", issuer)
@@ -277,6 +287,93 @@ func expire(t *testing.T, folder, name string) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// stubStorage is a folder in which the test decides about locks, and which counts what is read.
+type stubStorage struct {
+	*certmagic.FileStorage
+	loads  atomic.Int64
+	asked  chan struct{} // closed when a lock is wanted
+	answer chan struct{} // closed to refuse it
+}
+
+func (s *stubStorage) Load(ctx context.Context, key string) ([]byte, error) {
+	s.loads.Add(1)
+	return s.FileStorage.Load(ctx, key)
+}
+
+func (s *stubStorage) TryLock(context.Context, string) (bool, error) {
+	close(s.asked)
+	<-s.answer
+	return false, nil
+}
+
+// keep returns a storage that has a certificate for a name, for the authority of the directory. It is to be renewed in two months, and what the
+// authority says about that is to be asked for again.
+func keep(t *testing.T, directory, name string) *stubStorage {
+	t.Helper()
+	s := &stubStorage{FileStorage: &certmagic.FileStorage{Path: t.TempDir()}, asked: make(chan struct{}), answer: make(chan struct{})}
+	until := time.Now().Add(90 * 24 * time.Hour)
+	certificate, key := securetest.Files(t, securetest.NewAuthority(t).Issue(func(c *x509.Certificate) { c.NotAfter = until }, name))
+	info := &acme.RenewalInfo{SelectedTime: until.Add(-30 * 24 * time.Hour)}
+	info.SuggestedWindow.Start, info.SuggestedWindow.End = info.SelectedTime, until
+	data, err := json.Marshal(acme.Certificate{RenewalInfo: info})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := json.Marshal(certmagic.CertificateResource{SANs: []string{name}, IssuerData: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer := (&certmagic.ACMEIssuer{CA: directory}).IssuerKey()
+	for path, from := range map[string]string{certmagic.StorageKeys.SiteCert(issuer, name): certificate, certmagic.StorageKeys.SitePrivateKey(issuer, name): key} {
+		content, err := os.ReadFile(from)
+		if err == nil {
+			err = s.Store(t.Context(), path, content)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Store(t.Context(), certmagic.StorageKeys.SiteMeta(issuer, name), meta); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The end of the proxy does not wait for a certificate's maintenance, which may take minutes.
+func TestCloseIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const name, directory = "stt.example.com", "https://acme.example.org/directory"
+		storage := keep(t, directory, name)
+		m := newManager(Options{Names: []string{name}, Directory: directory, Log: slog.New(slog.DiscardHandler)}, storage)
+		<-storage.asked
+		begun := time.Now()
+		m.Close()
+		if took := time.Since(begun); took != closeTimeout {
+			t.Errorf("took %v", took)
+		}
+		close(storage.answer)
+		time.Sleep(10 * time.Second) // those that keep a lock's file fresh notice that it is gone
+	})
+}
+
+// A stranger that pretends to be an authority has no file read.
+func TestStrangersChallenge(t *testing.T) {
+	const name, directory = "stt.example.com", "https://acme.example.org/directory"
+	storage := keep(t, directory, name)
+	m := newManager(Options{Names: []string{name}, Directory: directory, Log: slog.New(slog.DiscardHandler)}, storage)
+	defer m.Close()
+	kept := storage.loads.Load()
+	conn, other := net.Pipe()
+	defer conn.Close()
+	defer other.Close()
+	for _, ask := range []string{name, "other.example.com"} {
+		hello := &tls.ClientHelloInfo{ServerName: ask, SupportedProtos: []string{secure.ChallengeProtocol}, Conn: conn}
+		if _, err := m.GetCertificate(hello); err == nil || storage.loads.Load() != kept {
+			t.Errorf("%s: %d files were read for it, %v", ask, storage.loads.Load()-kept, err)
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ type Target struct {
 
 	given   string         // the URL as it was given
 	tls     *secure.Source // nil for ws
-	kept    *kept          // shared by copies, unless SetTLS is called
+	kept    kept           // shared by copies, unless SetTLS or TakeOver is called
 	address string         // host:port
 	ip      netip.Addr     // what to connect to instead of looking the host up; the zero value for looking it up
 	host    string         // for the Host header
@@ -71,9 +71,9 @@ type Target struct {
 
 // kept is what dials have read.
 type kept struct {
-	header lastGood[http.Header] // of Resolve
-	query  lastGood[string]      // of ResolveQuery
-	tls    lastGood[*tls.Config]
+	header *lastGood[http.Header] // of Resolve
+	query  *lastGood[string]      // of ResolveQuery
+	tls    *lastGood[*tls.Config] // nil for ws
 }
 
 // ParseTarget parses the URL of a WebSocket server: ws://host[:port][/path][?query], or wss for a server that is reached over TLS. The
@@ -123,7 +123,7 @@ func ParseTarget(text string) (*Target, error) {
 	target := &Target{
 		URL:     secret.URL(text),
 		given:   text,
-		kept:    new(kept),
+		kept:    kept{header: new(lastGood[http.Header]), query: new(lastGood[string])},
 		address: net.JoinHostPort(u.Hostname(), port),
 		host:    u.Host,
 		request: u.RequestURI(),
@@ -461,7 +461,22 @@ func (t *Target) SetTLS(s secure.Settings) {
 	if s.ServerName == "" {
 		s.ServerName, _, _ = net.SplitHostPort(t.address)
 	}
-	t.tls, t.kept = secure.NewSource(s), new(kept)
+	t.tls, t.kept.tls = secure.NewSource(s), new(lastGood[*tls.Config])
+}
+
+// TakeOver lets the target use what dials of another one have read, as far as both read the same: otherwise a change of something else would fail
+// while a file is bad. sameHeader tells that both resolve the same header. It must be called after SetTLS, and before the target is in use.
+func (t *Target) TakeOver(before *Target, sameHeader bool) {
+	if sameHeader {
+		t.kept.header = before.kept.header
+	}
+	_, query, _ := strings.Cut(t.request, "?")
+	if _, former, _ := strings.Cut(before.request, "?"); query == former {
+		t.kept.query = before.kept.query
+	}
+	if t.tls != nil && before.tls != nil && t.tls.Settings() == before.tls.Settings() {
+		t.tls, t.kept.tls = before.tls, before.kept.tls
+	}
 }
 
 // TLS returns the configuration for a new connection; nil for a server that is reached without TLS. The caller must not change it. While a file

@@ -82,17 +82,21 @@ func TestBadFilesWhileDialing(t *testing.T) {
 	defer server.Close()
 	ca, token := startTLS(t, server), filepath.Join(t.TempDir(), "token")
 	var text bytes.Buffer
-	target := targetOf(t, server, "/?key=file")
-	target.SetTLS(secure.Settings{CA: ca})
-	target.Log = slog.New(slog.NewTextHandler(&text, nil))
-	target.Resolve = func() (http.Header, error) {
-		value, err := os.ReadFile(token)
-		return http.Header{"X-Token": {string(value)}}, err
+	parse := func() *Target {
+		target := targetOf(t, server, "/?key=file")
+		target.SetTLS(secure.Settings{CA: ca})
+		target.Log = slog.New(slog.NewTextHandler(&text, nil))
+		target.Resolve = func() (http.Header, error) {
+			value, err := os.ReadFile(token)
+			return http.Header{"X-Token": {string(value)}}, err
+		}
+		target.ResolveQuery = func(string) (string, error) {
+			value, err := os.ReadFile(token)
+			return "key=" + string(value), err
+		}
+		return target
 	}
-	target.ResolveQuery = func(string) (string, error) {
-		value, err := os.ReadFile(token)
-		return "key=" + string(value), err
-	}
+	target := parse()
 	if err := os.WriteFile(token, []byte("one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +106,10 @@ func TestBadFilesWhileDialing(t *testing.T) {
 	}
 	dial := func(when string) (logged string) {
 		t.Helper()
-		copied := *target // as for a changed option of the backend
+		next := parse() // as for a changed setting of the backend
+		next.TakeOver(target, true)
+		target = next
+		copied := *target // as for a changed option
 		_, err := copied.With(ClientPart{}).Dial(t.Context())
 		if status := (*StatusError)(nil); !errors.As(err, &status) {
 			t.Fatalf("%s: %v", when, err)
@@ -124,6 +131,26 @@ func TestBadFilesWhileDialing(t *testing.T) {
 	}
 	if logged := dial("again"); logged != "" {
 		t.Errorf("log: %s", logged)
+	}
+	for what, other := range map[string]func() *Target{
+		"headers": func() *Target { next := parse(); next.TakeOver(target, false); return next },
+		"query": func() *Target {
+			next := targetOf(t, server, "/?key=other")
+			next.SetTLS(secure.Settings{CA: ca})
+			next.Resolve, next.ResolveQuery = target.Resolve, target.ResolveQuery
+			next.TakeOver(target, true)
+			return next
+		},
+		"certificate's name": func() *Target {
+			next := parse()
+			next.SetTLS(secure.Settings{CA: ca, ServerName: "other.example"})
+			next.TakeOver(target, true)
+			return next
+		},
+	} {
+		if _, err := other().Dial(t.Context()); err == nil || errors.As(err, new(*StatusError)) {
+			t.Errorf("with other %s: %v", what, err)
+		}
 	}
 	if err := errors.Join(os.WriteFile(ca, good, 0o600), os.WriteFile(token, []byte("one"), 0o600)); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 type Issuer interface {
 	// Covers reports whether there is, or will be, a certificate for a name, which is in lower case.
 	Covers(name string) bool
-	// GetCertificate returns the certificate for a client that asks for a covered name, or for the check of the authority, whose
-	// connections ask for the protocol acme-tls/1 (RFC 8737).
+	// GetCertificate returns the certificate for a client that asks for a covered name, the first one for a client that asks for no name, or
+	// what the check of the authority expects, whose connections ask for the protocol acme-tls/1 (RFC 8737).
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
@@ -58,6 +58,9 @@ func (c *choice) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	if len(found) == 0 {
 		found = c.standard
+	}
+	if len(found) == 0 && name == "" && c.issuer != nil {
+		return c.issuer.GetCertificate(hello)
 	}
 	if len(found) == 0 {
 		return nil, errNoCertificate

@@ -178,6 +178,8 @@ func TestIssuer(t *testing.T) {
 		{0, "other.example", "file.example", ""},
 		{0, "file.example", "auto.example", ChallengeProtocol},
 		{1, "auto.example", "auto.example", ""},
+		{0, "", "file.example", ""},
+		{1, "", "auto.example", ""},
 	} {
 		config := &tls.Config{ServerName: c.ask, InsecureSkipVerify: true}
 		if c.alpn != "" {

@@ -164,6 +164,9 @@ type Source struct {
 // NewSource returns the source of configurations for the settings. It reads no files yet.
 func NewSource(s Settings) *Source { return &Source{settings: s} }
 
+// Settings returns what the source was made for.
+func (s *Source) Settings() Settings { return s.settings }
+
 // Config returns the configuration for a new connection. The caller must not change it. An error names the field, the file and
 // the reason.
 func (s *Source) Config() (*tls.Config, error) {
