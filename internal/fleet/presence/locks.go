@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -249,18 +250,36 @@ func (d *directory) hold(own, id fleet.ID) (release func(), err error) {
 	}, nil
 }
 
-// holds returns the files of locks that keep a process from being proven dead; of all processes if the ID is "*".
-func (d *directory) holds(id fleet.ID) []string {
-	files, err := filepath.Glob(filepath.Join(d.path, string(id)+".*"+holdSuffix))
-	if err != nil {
-		return nil
+// names returns the names of the folder's files that end in suffix, without it.
+func (d *directory) names(suffix string) ([]string, error) {
+	entries, err := os.ReadDir(d.path) // no pattern, which the path of the folder would be a part of
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	return files
+	var names []string
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), suffix); ok {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
-// isHeld reports whether a process must not be proven dead.
+// holds returns the files of locks that keep a process from being proven dead; of all processes if the ID is empty.
+func (d *directory) holds(id fleet.ID) (files []string, err error) {
+	names, err := d.names(holdSuffix)
+	for _, name := range names {
+		if held, _, _ := strings.Cut(name, "."); id == "" || held == string(id) {
+			files = append(files, filepath.Join(d.path, name+holdSuffix))
+		}
+	}
+	return files, err
+}
+
+// isHeld reports whether a process must not be proven dead. It is true if that cannot be known.
 func (d *directory) isHeld(id fleet.ID) bool {
-	return slices.ContainsFunc(d.holds(id), func(path string) bool {
+	files, err := d.holds(id)
+	return err != nil || slices.ContainsFunc(files, func(path string) bool {
 		_, err := os.Stat(path)
 		return !isFree(path) && !errors.Is(err, fs.ErrNotExist)
 	})
@@ -273,15 +292,13 @@ func (d *directory) alone(own fleet.ID) bool {
 	if d.path == "" || !d.isFolderFree() {
 		return false
 	}
-	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
+	names, err := d.names(lockSuffix)
 	if err != nil {
 		return false
 	}
-	for _, path := range files {
-		name := filepath.Base(path)
-		id := fleet.ID(name[:len(name)-len(lockSuffix)])
-		if id != own && isID.MatchString(string(id)) && !d.unlocked(id) {
-			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range names {
+		if id := fleet.ID(name); id != own && isID.MatchString(name) && !d.unlocked(id) {
+			if _, err := os.Stat(d.lockFile(id)); !errors.Is(err, fs.ErrNotExist) {
 				return false
 			}
 		}
@@ -304,15 +321,14 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 	if d.unsigned && d.own != nil { // the disk may have room again
 		d.unsigned = sign(d.own.Path()) != nil
 	}
-	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
+	names, err := d.names(lockSuffix)
 	if err != nil {
 		return
 	}
 	known, freeSince := maps.Clone(there), make(map[fleet.ID]time.Time)
-	for _, path := range files {
-		name := filepath.Base(path)
-		id := fleet.ID(name[:len(name)-len(lockSuffix)])
-		if !isID.MatchString(string(id)) || there[id] {
+	for _, name := range names {
+		id := fleet.ID(name)
+		if !isID.MatchString(name) || there[id] {
 			continue
 		}
 		since, isSeen := d.freeSince[id]
@@ -321,7 +337,7 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 		}
 		switch isUnlocked := d.unlocked(id); {
 		case isUnlocked && (!d.otherLedgers || d.known[id] || time.Since(since) >= strangersAfter):
-			_ = os.Remove(path)
+			_ = os.Remove(d.lockFile(id))
 		case isUnlocked:
 			freeSince[id] = since
 		case d.known[id]:
@@ -329,7 +345,8 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 		}
 	}
 	d.known, d.freeSince = known, freeSince
-	for _, path := range d.holds("*") { // of processes that were killed
+	held, _ := d.holds("")
+	for _, path := range held { // of processes that were killed
 		if isFree(path) {
 			_ = os.Remove(path)
 		}

@@ -42,9 +42,23 @@ func (p *Presence) die() {
 	p.own = nil
 }
 
+// inEach runs a test in state directories whose names are plain, and mean something else as a pattern.
+func inEach(t *testing.T, test func(t *testing.T, state string)) {
+	for _, name := range []string{"state", "a[b]"} {
+		t.Run(name, func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), name)
+			if err := os.Mkdir(state, 0o750); err != nil {
+				t.Fatal(err)
+			}
+			test(t, state)
+		})
+	}
+}
+
 // TestPresenceAlone finds other processes with the same state directory as long as they live.
-func TestPresenceAlone(t *testing.T) {
-	state := t.TempDir()
+func TestPresenceAlone(t *testing.T) { inEach(t, testPresenceAlone) }
+
+func testPresenceAlone(t *testing.T, state string) {
 	a := open(t, state, idA)
 	if !a.Alone() {
 		t.Error("a is not alone")
@@ -368,8 +382,9 @@ func TestRestoredLock(t *testing.T) {
 }
 
 // TestHeld proves no end of a process whose places another one uses, until that lets go or has ended itself.
-func TestHeld(t *testing.T) {
-	state := t.TempDir()
+func TestHeld(t *testing.T) { inEach(t, testHeld) }
+
+func testHeld(t *testing.T, state string) {
 	a, b, c := open(t, state, idA), open(t, state, idB), open(t, state, "c000000000000001")
 	release, err := b.Hold(idA)
 	if err != nil {
@@ -383,8 +398,8 @@ func TestHeld(t *testing.T) {
 		}
 	}
 	b.Tidy([]fleet.Member{m})
-	if files := b.holds(idA); len(files) != 1 {
-		t.Errorf("held by %q", files)
+	if files, err := b.holds(idA); len(files) != 1 || err != nil {
+		t.Errorf("held by %q, %v", files, err)
 	}
 	release()
 	if _, dead := c.Dead(t.Context(), m, true); !dead {
@@ -397,11 +412,27 @@ func TestHeld(t *testing.T) {
 		t.Error("a process that was killed holds it")
 	}
 	c.Tidy([]fleet.Member{m})
-	if files := c.holds("*"); len(files) != 0 {
-		t.Errorf("left: %q", files)
+	if files, err := c.holds(""); len(files) != 0 || err != nil {
+		t.Errorf("left: %q, %v", files, err)
 	}
 	if _, err := open(t, "", idB).Hold(idA); err == nil {
 		t.Error("held without a state directory")
+	}
+}
+
+// TestUnreadableFolder finds out nothing from a folder that cannot be read: no process is alone or dead there.
+func TestUnreadableFolder(t *testing.T) {
+	a := open(t, t.TempDir(), idA)
+	if !a.Alone() || a.isHeld(idB) {
+		t.Error("not alone, or held, in a folder that can be read")
+	}
+	file := filepath.Join(t.TempDir(), "file") // as with EMFILE or EIO, reading it fails
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.path = file
+	if a.Alone() || !a.isHeld(idB) {
+		t.Errorf("alone is %t, and held is %t", a.Alone(), a.isHeld(idB))
 	}
 }
 
