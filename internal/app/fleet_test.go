@@ -244,7 +244,7 @@ func TestAddressFoundLater(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	synctest.Test(t, func(t *testing.T) {
 		p := &Proxy{
-			fleet: &membership{presence: new(presence.Presence)}, services: new(services.Services), sessions: &session.Server{Sessions: new(relay.Sessions)},
+			fleet: &membership{presence: presence.Open(presence.Options{})}, services: new(services.Services), sessions: &session.Server{Sessions: new(relay.Sessions)},
 			adminAt: []net.Listener{listener}, log: slog.New(slog.DiscardHandler),
 		}
 		p.settings.Admin = "0.0.0.0:0"

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -27,10 +28,12 @@ import (
 // directory is the folder with the locks of all processes of a state directory. The zero value is none.
 type directory struct {
 	path     string
-	instance string       // empty if it is not known
-	own      *flock.Flock // of the process's own file; of the folder itself if whole
+	id       fleet.ID // of this process
+	instance string   // empty if it is not known
+	// own is the lock of the process's own file; of the folder itself if whole. It is owned by openDirectory, then by tidy, and at last by close.
+	own *flock.Flock
 	// whole: the disk takes no file, so the process holds the lock of the folder, which only one can have.
-	whole bool
+	whole atomic.Bool
 	// unsigned: the disk took no signature, so that others cannot prove the end of this process yet. It is owned by openDirectory, and then by tidy.
 	unsigned     bool
 	otherLedgers bool // static after Open: not all processes with locks here are in one ledger
@@ -60,7 +63,7 @@ const (
 )
 
 // openDirectory makes the folder if it is missing, and takes the lock of this process. If the disk is full or read-only, there may be both a
-// directory and an error: the process knows whether it is alone, and others cannot prove its end.
+// directory and an error: the process knows whether it is alone, and others cannot prove its end before tidy has caught up.
 func openDirectory(state string, id fleet.ID) (*directory, error) {
 	path := filepath.Join(state, folder)
 	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -69,7 +72,7 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 	if kind := machine.NetworkFile(path); kind != "" {
 		return nil, fmt.Errorf("%s is on %s, whose locks do not prove that a process has ended: use a state-directory on a local disk", state, kind)
 	}
-	d := &directory{path: path}
+	d := &directory{path: path, id: id}
 	unidentified := d.identify()
 	if unidentified != nil && !machine.Disk(unidentified) {
 		return nil, unidentified
@@ -99,7 +102,8 @@ func (d *directory) takeFolder() bool {
 			return false
 		}
 		if locked {
-			d.own, d.whole = lock, true
+			d.own = lock
+			d.whole.Store(true)
 			return true
 		}
 		sleep() // another process may look at it just now
@@ -109,7 +113,7 @@ func (d *directory) takeFolder() bool {
 
 // isFolderFree reports whether no other process holds the lock of the folder itself.
 func (d *directory) isFolderFree() bool {
-	if d.whole {
+	if d.whole.Load() {
 		return true
 	}
 	lock := flock.New(d.path, flock.SetFlag(os.O_RDONLY))
@@ -312,15 +316,33 @@ func (d *directory) ended(id fleet.ID) bool {
 	return d.unlocked(id) && isSigned(d.lockFile(id)) && !d.isHeld(id)
 }
 
-// tidy removes the files of locks that no process holds if their processes have left the ledger, and signs the lock of this process if that failed
-// before. there are the processes that are in the ledger.
+// catchUp does what others need to prove the end of this process, and the disk did not take before: it may have room again.
+func (d *directory) catchUp() {
+	if d.own == nil {
+		return
+	}
+	if d.whole.Load() {
+		own, err := take(d.lockFile(d.id))
+		if err != nil {
+			return
+		}
+		folder := d.own
+		d.own, d.unsigned = own, true
+		d.whole.Store(false) // before another process can have the folder's lock
+		_ = folder.Unlock()
+	}
+	if d.unsigned {
+		d.unsigned = sign(d.own.Path()) != nil
+	}
+}
+
+// tidy removes the files of locks that no process holds if their processes have left the ledger, and catches up with what the disk did not take before.
+// there are the processes that are in the ledger.
 func (d *directory) tidy(there map[fleet.ID]bool) {
 	if d.path == "" {
 		return
 	}
-	if d.unsigned && d.own != nil { // the disk may have room again
-		d.unsigned = sign(d.own.Path()) != nil
-	}
+	d.catchUp()
 	names, err := d.names(lockSuffix)
 	if err != nil {
 		return
@@ -358,7 +380,7 @@ func (d *directory) close(remove bool) {
 	if d.own != nil {
 		path := d.own.Path()
 		_ = d.own.Unlock() // before, since Windows removes no open files
-		if remove && !d.whole {
+		if remove && !d.whole.Load() {
 			_ = os.Remove(path)
 		}
 		d.own = nil

@@ -53,7 +53,7 @@ type Options struct {
 type Presence struct {
 	o    Options
 	host string
-	directory
+	*directory
 	client *http.Client
 	pause  time.Duration // between two looks
 
@@ -79,7 +79,7 @@ const (
 // that is logged, and no error.
 func Open(o Options) *Presence {
 	p := &Presence{
-		o: o, host: Host(), pause: pause, met: make(map[fleet.ID]meeting),
+		o: o, host: Host(), directory: new(directory), pause: pause, met: make(map[fleet.ID]meeting),
 		client: &http.Client{
 			Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: anyCertificate(), Proxy: nil},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -93,7 +93,7 @@ func Open(o Options) *Presence {
 		o.Log.Warn("a proxy with the same state directory cannot prove that this one has ended", "reason", err)
 	}
 	if d != nil {
-		p.directory = *d
+		p.directory = d
 		p.otherLedgers = o.OtherLedgers
 	}
 	return p

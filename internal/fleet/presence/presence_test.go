@@ -495,3 +495,32 @@ func TestSignedLater(t *testing.T) {
 		t.Error("the end is not proven")
 	}
 }
+
+// A process that has only the lock of the folder, since the disk took no file when it started, gets its own as soon as the disk takes one. Its end can be
+// proven then, and another process can have the folder's lock.
+func TestLockOfItsOwnLater(t *testing.T) {
+	state := t.TempDir()
+	const one, two = "0000000000000001", "0000000000000002"
+	a, err := openDirectory(state, two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close(true)
+	b := &directory{path: a.path, id: one}
+	if !b.takeFolder() {
+		t.Skip("this system has no locks of folders")
+	}
+	b.tidy(map[fleet.ID]bool{one: true, two: true})
+	if b.alone(one) || a.alone(two) || a.ended(one) {
+		t.Errorf("alone: %t, %t; ended: %t", b.alone(one), a.alone(two), a.ended(one))
+	}
+	c := &directory{path: a.path}
+	if !c.takeFolder() {
+		t.Error("it keeps the lock of the folder")
+	}
+	c.close(true)
+	b.close(false) // as the kernel does when the process is killed
+	if !a.ended(one) {
+		t.Error("the end is not proven")
+	}
+}
