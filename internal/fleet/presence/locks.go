@@ -28,8 +28,8 @@ import (
 // directory is the folder with the locks of all processes of a state directory. The zero value is none.
 type directory struct {
 	path     string
-	id       fleet.ID // of this process
-	instance string   // empty if it is not known
+	id       fleet.ID               // of this process
+	instance atomic.Pointer[string] // nil as long as it is not known
 	// own is the lock of the process's own file; of the folder itself if whole. It is owned by openDirectory, then by tidy, and at last by close.
 	own *flock.Flock
 	// whole: the disk takes no file, so the process holds the lock of the folder, which only one can have.
@@ -183,26 +183,45 @@ func (d *directory) identify() error {
 	now := record{Folder: inode(d.path), Boot: machine.Boot(), Machine: machineID()}
 	var was record
 	data, err := os.ReadFile(path)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = json.Unmarshal(data, &was)
+	case !errors.Is(err, fs.ErrNotExist): // the next look may find it
+		return err
 	}
 	if err == nil && was.isSame(&now) && was.Instance != "" {
 		now.Instance = was.Instance
 	} else {
 		now.Instance = rand.Text()
 	}
-	if now == was {
-		d.instance = now.Instance
-		return nil
+	if now != was {
+		err = now.write(path)
 	}
-	if data, err = json.Marshal(now); err != nil {
+	if err == nil || now.Instance == was.Instance {
+		d.instance.Store(&now.Instance)
+	}
+	return err
+}
+
+// write writes the record into a file. One that is there stays as it is until the disk has taken all of the new one: without its identity, the processes that
+// it was for could not be proven dead.
+func (r *record) write(path string) error {
+	data, err := json.Marshal(r)
+	if err != nil {
 		return err
 	}
-	if file, err := fileowner.Create(path, 0o640); err == nil {
-		_ = file.Close()
+	next := path + ".new"
+	_ = os.Remove(next)
+	file, err := fileowner.Create(next, 0o640)
+	if err != nil {
+		return err
 	}
-	if err = fileowner.Write(path, append(data, '\n')); err == nil || now.Instance == was.Instance {
-		d.instance = now.Instance
+	_, err = file.Write(append(data, '\n'))
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		_ = os.Remove(next)
 	}
 	return err
 }
@@ -333,6 +352,9 @@ func (d *directory) catchUp() {
 	}
 	if d.unsigned {
 		d.unsigned = sign(d.own.Path()) != nil
+	}
+	if d.instance.Load() == nil {
+		_ = d.identify()
 	}
 }
 

@@ -524,3 +524,39 @@ func TestLockOfItsOwnLater(t *testing.T) {
 		t.Error("the end is not proven")
 	}
 }
+
+// The folder's identity survives a disk that takes no new record, and is found out once the disk takes one.
+func TestIdentifiedLater(t *testing.T) {
+	needsKernel(t)
+	state := t.TempDir()
+	a := open(t, state, idA)
+	path := filepath.Join(state, "fleet", instanceFile)
+	record, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := bytes.Replace(record, []byte(`"boot":"`), []byte(`"boot":"an earlier `), 1)
+	next := path + ".new" // nothing can be written there
+	if err := errors.Join(os.WriteFile(path, earlier, 0o640), os.MkdirAll(filepath.Join(next, "full"), 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	a.instance.Store(nil)
+	a.Tidy(nil)
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, earlier) {
+		t.Errorf("the record was %s, and is %s, %v", earlier, after, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	a.instance.Store(nil)
+	if a.Tidy(nil); a.Instance() != "" || a.hasLock(new(fleet.Member)) {
+		t.Errorf("the disk takes nothing, and the instance is %q", a.Instance())
+	}
+	if err := os.RemoveAll(next); err != nil {
+		t.Fatal(err)
+	}
+	a.Tidy(nil)
+	if b := open(t, state, idB); a.Instance() == "" || a.Instance() != b.Instance() {
+		t.Errorf("the instances are %q and %q", a.Instance(), b.Instance())
+	}
+}
