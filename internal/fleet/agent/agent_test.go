@@ -97,6 +97,34 @@ func TestMovesInTime(t *testing.T) {
 	}
 }
 
+// TestPokedAfterExchange reports what clients need soon after an exchange as soon as the gap allows, also if it takes time to read how the pools use the
+// servers: otherwise it would wait for the next heartbeat.
+func TestPokedAfterExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		defer a.leaves()
+		defer b.leaves()
+		a.pools.takes.Store(int64(time.Millisecond))
+		b.pools.need("gpu", 3)
+		wait(3 * time.Second)
+		a.Sync(t.Context())
+		a.pools.need("gpu", 10)
+		wait(gap + 10*time.Millisecond)
+		l, err := db.Store().Ledger(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range l.Accounts["gpu"].Grants {
+			if g.Proxy == a.o.Holder.ID && g.Claim.Needs != 10 {
+				t.Errorf("the ledger hears that a needs %d places; want 10", g.Claim.Needs)
+			}
+		}
+		a.pools.need("gpu", 0)
+		b.pools.need("gpu", 0)
+	})
+}
+
 // TestPlacesMove moves places to where they are needed, within two seconds.
 func TestPlacesMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
