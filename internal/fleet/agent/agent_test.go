@@ -243,6 +243,26 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
+// TestLostExchange: a proxy that is dead stays so in the log of one that has lost an exchange, and is not seen again.
+func TestLostExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		defer a.leaves()
+		wait(3 * time.Second)
+		b.kill()
+		wait(10 * time.Second)
+		a.cut.Store(true)
+		wait(fleet.HeartbeatInterval)
+		a.cut.Store(false)
+		wait(10 * time.Second)
+		a.logged(t, "a proxy is not seen")
+		if n := a.log.count("is seen again"); n != 0 {
+			t.Errorf("a dead proxy is seen again:\n%s", a.log)
+		}
+	})
+}
+
 // TestForget frees the places of a proxy when an operator says so.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
