@@ -202,14 +202,16 @@ func (p *Proxy) awaitGrants(ctx context.Context) {
 	p.fleet.agent.Sync(ctx)
 }
 
-// leaveFleet gives all places back. The pools must be closed.
-func (p *Proxy) leaveFleet() {
+// leaveFleet gives all places back. The pools must be closed, but a server may still have connections that it does not close. So the caller unlocks, which
+// proves to others that this process has ended, when the loops are closed.
+func (p *Proxy) leaveFleet() (unlock func()) {
 	if p.fleet == nil {
-		return
+		return func() {}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grantsWait)
 	defer cancel()
-	p.fleet.presence.Close(p.fleet.agent.Leave(ctx))
+	left := p.fleet.agent.Leave(ctx)
+	return func() { p.fleet.presence.Close(left) }
 }
 
 // about says what the proxy is and does at this moment. It is called by the agent's goroutine.

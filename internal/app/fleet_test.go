@@ -64,6 +64,31 @@ func TestFleet(t *testing.T) {
 	b.Shutdown()
 }
 
+// TestLockedUntilTheEnd: a process holds its lock, whose release proves to others that it has ended, until its last connections are closed. A server that
+// does not close its side may leave some open for longer than the pools wait.
+func TestLockedUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	s := DefaultSettings()
+	s.Listen, s.Backends = []string{"127.0.0.1:0"}, []string{wstest.StartLibraryServer(t, wstest.LibraryEcho).URL}
+	s.StateDirectory, s.AdminSocket, s.DrainTimeout = t.TempDir(), "", 0
+	p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := presence.Open(presence.Options{ID: "0000000000000001", Directory: s.StateDirectory, Log: slog.New(slog.DiscardHandler)})
+	defer other.Close(true)
+	p.background.Go(func() {
+		<-p.stopped.Done() // it has left the fleet, and its loops are not closed
+		if other.Alone() {
+			t.Error("its lock is free while it may have connections")
+		}
+	})
+	p.Shutdown()
+	if !other.Alone() {
+		t.Error("it holds its lock after its end")
+	}
+}
+
 // TestVersionWithoutChange: two changes that undo each other make a new version with the same content. The fleet must hear that it is in force.
 func TestVersionWithoutChange(t *testing.T) {
 	t.Parallel()
@@ -244,7 +269,7 @@ func TestAddressFoundLater(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	synctest.Test(t, func(t *testing.T) {
 		p := &Proxy{
-			fleet: &membership{presence: new(presence.Presence)}, services: new(services.Services), sessions: &session.Server{Sessions: new(relay.Sessions)},
+			fleet: &membership{presence: presence.Open(presence.Options{})}, services: new(services.Services), sessions: &session.Server{Sessions: new(relay.Sessions)},
 			adminAt: []net.Listener{listener}, log: slog.New(slog.DiscardHandler),
 		}
 		p.settings.Admin = "0.0.0.0:0"

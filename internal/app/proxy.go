@@ -194,9 +194,10 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	if err = p.follow(ctx, fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
-		p.leaveFleet()
+		unlock := p.leaveFleet()
 		p.descriptors.Close()
 		p.loops.Close()
+		unlock()
 		p.endTracing()
 		return err
 	}

@@ -112,7 +112,7 @@ type Agent struct {
 	failures     int                    // exchanges that failed one after the other
 	next         fleet.Instant          // when the next exchange is due
 	lookAt       fleet.Instant          // when to look again whether an exchange is due sooner; 0 for never
-	last         fleet.Instant          // when the last one began
+	last         fleet.Instant          // when the last one began, or its report was sent
 	waiters      []chan struct{}        // for whom syncs asked
 	view         view                   // what the last answers had
 	proofs       *prover
@@ -377,6 +377,7 @@ func (a *Agent) try(ctx context.Context) error {
 	a.apply() // what the report gives back must be out of use before the ledger hears of it
 	r.About = about
 	asked := a.o.Now()
+	a.last = asked // from here on the holder counts the gap, too, within which nothing is due
 	limit := timeout
 	if r.Full {
 		limit = fullTimeout

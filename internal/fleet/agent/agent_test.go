@@ -97,6 +97,34 @@ func TestMovesInTime(t *testing.T) {
 	}
 }
 
+// TestPokedAfterExchange reports what clients need soon after an exchange as soon as the gap allows, also if it takes time to read how the pools use the
+// servers: otherwise it would wait for the next heartbeat.
+func TestPokedAfterExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		defer a.leaves()
+		defer b.leaves()
+		a.pools.takes.Store(int64(time.Millisecond))
+		b.pools.need("gpu", 3)
+		wait(3 * time.Second)
+		a.Sync(t.Context())
+		a.pools.need("gpu", 10)
+		wait(gap + 10*time.Millisecond)
+		l, err := db.Store().Ledger(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range l.Accounts["gpu"].Grants {
+			if g.Proxy == a.o.Holder.ID && g.Claim.Needs != 10 {
+				t.Errorf("the ledger hears that a needs %d places; want 10", g.Claim.Needs)
+			}
+		}
+		a.pools.need("gpu", 0)
+		b.pools.need("gpu", 0)
+	})
+}
+
 // TestPlacesMove moves places to where they are needed, within two seconds.
 func TestPlacesMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -211,6 +239,26 @@ func TestCrowd(t *testing.T) {
 			if p != b {
 				p.leaves()
 			}
+		}
+	})
+}
+
+// TestLostExchange: a proxy that is dead stays so in the log of one that has lost an exchange, and is not seen again.
+func TestLostExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		defer a.leaves()
+		wait(3 * time.Second)
+		b.kill()
+		wait(10 * time.Second)
+		a.cut.Store(true)
+		wait(fleet.HeartbeatInterval)
+		a.cut.Store(false)
+		wait(10 * time.Second)
+		a.logged(t, "a proxy is not seen")
+		if n := a.log.count("is seen again"); n != 0 {
+			t.Errorf("a dead proxy is seen again:\n%s", a.log)
 		}
 	})
 }

@@ -26,9 +26,11 @@ type pools struct {
 	needs  map[string]int // guarded by mu
 	told   int            // guarded by mu: how often they were told grants
 	poke   func()
+	takes  atomic.Int64 // how long it takes to read their usage
 }
 
 func (p *pools) Usage() map[string]fleet.Usage {
+	time.Sleep(time.Duration(p.takes.Load()))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	usage := make(map[string]fleet.Usage)

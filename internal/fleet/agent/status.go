@@ -343,12 +343,11 @@ func about(m *fleet.Member) []any {
 // logSuspects tells which proxies are no longer seen, or are seen again.
 func (a *Agent) logSuspects(at fleet.Instant) {
 	v := &a.view
-	now := make(map[fleet.ID]bool)
-	suspects := a.holder.Suspects()
 	if v.back > 0 && at-v.back < fleet.Instant(fleet.Unseen+fleet.HeartbeatInterval) { // the others could not be seen, and may need longer to be back
-		suspects = nil
+		return
 	}
-	for _, s := range suspects {
+	now := make(map[fleet.ID]bool)
+	for _, s := range a.holder.Suspects() {
 		if a.o.Local && at-v.seen[s.Member.ID].at < fleet.Instant(fleet.Unseen) { // it made no exchange while it was alone
 			continue
 		}

@@ -122,8 +122,10 @@ const (
 	// actionLife is for how long a challenge may be answered with a request that changes something. Who asks waits no longer: a request that was
 	// held up, since this process was stopped say, must not undo what an operator has ordered meanwhile.
 	actionLife = 2 * timeout
-	// maxNonces is how many nonces with a proof are remembered. Each of the others needs one a minute.
+	// maxNonces is how many nonces with a proof are remembered. Each of the others needs one a minute, or one in actionLife if it changes something.
 	maxNonces = 4096
+	// windowSize is by how many requests another one may be overtaken: each client that comes back by way of another proxy may be one. It is a multiple of 64.
+	windowSize = 4096
 	// tagSize is how much of a MAC a nonce has, in bytes.
 	tagSize = 16
 	// nonceSize is the size of a nonce in bytes: when it was made, what makes it unlike others, and a MAC.
@@ -142,12 +144,11 @@ type challenges struct {
 	used  map[string]*window // by nonce; guarded by mu
 }
 
-// window is which counts were used with a nonce: those up to high, except the ones among the last 64 whose bit is not set. Requests may
-// overtake each other by that much.
+// window is which counts were used with a nonce: those up to high, except the ones among the last windowSize whose bit is not set.
 type window struct {
 	made time.Duration // since began
 	high uint64
-	bits uint64 // bit i is for high - i
+	bits [windowSize / 64]uint64 // a ring: see bit
 }
 
 func newChallenges(now func() time.Time) *challenges {
@@ -172,12 +173,14 @@ func (c *challenges) tag(raw []byte, from string) []byte {
 	return h.Sum(nil)[:tagSize]
 }
 
-// holds reports whether a nonce was made here for a proxy, less than life ago, and may still be used.
-func (c *challenges) holds(nonce, from string, life time.Duration) bool {
+// holds reports whether a nonce was made here for a proxy, less than life ago, and may still be used with a count: not with one that so many have overtaken
+// that it is not known whether it was used.
+func (c *challenges) holds(nonce, from string, count uint64, life time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	made, ok := c.madeLocked(nonce, from)
-	return ok && c.now().Sub(c.began)-made < life
+	w := c.used[nonce]
+	return ok && c.now().Sub(c.began)-made < life && (w == nil || !w.isPast(count))
 }
 
 // madeLocked returns when a nonce was made, since c.began; ok is false if it may not be used.
@@ -200,11 +203,10 @@ func (c *challenges) use(nonce, from string, count uint64) bool {
 	}
 	w := c.used[nonce]
 	if w == nil {
-		if len(c.used) >= maxNonces && !c.forgetLocked() {
-			return false
-		}
 		w = &window{made: made}
-		c.used[nonce] = w
+		if len(c.used) < maxNonces || c.forgetLocked() {
+			c.used[nonce] = w
+		} // otherwise, it is no longer taken from now on
 	}
 	return w.use(count)
 }
@@ -222,19 +224,28 @@ func (c *challenges) forgetLocked() bool {
 	return false
 }
 
+// isPast reports whether a count is too long ago to know whether it was used.
+func (w *window) isPast(count uint64) bool { return count < w.high && w.high-count >= windowSize }
+
+// bit returns where a count's bit is.
+func (w *window) bit(count uint64) (word *uint64, mask uint64) {
+	return &w.bits[count%windowSize/64], 1 << (count % 64)
+}
+
 // use returns whether a count was not used yet, and notes it. The first is 1.
 func (w *window) use(count uint64) bool {
-	const size = 64
-	switch {
-	case count > w.high:
-		w.bits = w.bits<<min(count-w.high, size) | 1
-		w.high = count
-		return true
-	case count == 0 || w.high-count >= size || w.bits&(1<<(w.high-count)) != 0:
+	if count == 0 || w.isPast(count) {
 		return false
 	}
-	w.bits |= 1 << (w.high - count)
-	return true
+	for next := max(w.high, count-min(count, windowSize)); next < count; next++ {
+		word, mask := w.bit(next + 1)
+		*word &^= mask
+	}
+	w.high = max(w.high, count)
+	word, mask := w.bit(count)
+	isNew := *word&mask == 0
+	*word |= mask
+	return isNew
 }
 
 // This file has the proofs of other proxies' requests to this one: [Peers.Handler] gives challenges, and the guard of the admin API asks [Peers.Proven].
@@ -253,10 +264,10 @@ func (p *Peers) challenged(w http.ResponseWriter, r *http.Request) bool {
 	text := "a proof is needed that this is a proxy of the fleet: here is the challenge"
 	switch {
 	case said == nil:
-	case p.challenges.holds(said.nonce, from, life):
+	case p.challenges.holds(said.nonce, from, said.count, life):
 		return false
 	default:
-		text = "the challenge is not of this process, or has expired: here is another"
+		text = "the challenge is not of this process, has expired, or was answered too often since: here is another"
 	}
 	w.Header().Set("WWW-Authenticate", scheme+" "+p.challenges.issue(from))
 	fail(w, http.StatusUnauthorized, api.KindRefused, text)
@@ -318,34 +329,36 @@ func (p *prover) do(ctx context.Context, c *client.Client, r client.Request, sen
 	if p.token == "" {
 		return send(r)
 	}
-	if !p.isChallenged() {
+	answered, ok := p.challenge()
+	if !ok {
 		ask := client.Request{Path: api.ProxiesPath, Timeout: r.Timeout, Take: r.Take, Authorize: func(r *http.Request, _ []byte) { r.Header.Set("Authorization", scheme) }}
 		err := c.Do(ctx, ask, nil)
 		switch {
-		case p.take(err):
+		case p.take(err, answered):
 		case err == nil:
 			return errors.New("it answers without asking for a proof that this is a proxy of the fleet: is it another program, or another version?")
 		default:
 			return err
 		}
 	}
-	r.Authorize = p.authorize
+	r.Authorize = func(r *http.Request, body []byte) { answered = p.authorize(r, body) }
 	err := send(r)
-	if p.take(err) { // it has been restarted, say, and has done nothing
+	if p.take(err, answered) { // it has been restarted, say, and has done nothing
 		err = send(r)
 	}
 	return err
 }
 
-// isChallenged reports whether there is a challenge that can still be answered.
-func (p *prover) isChallenged() bool {
+// challenge returns the other proxy's latest challenge; ok is false if that can no longer be answered.
+func (p *prover) challenge() (nonce string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.nonce != "" && time.Since(p.got) < nonceUse
+	return p.nonce, p.nonce != "" && time.Since(p.got) < nonceUse
 }
 
-// take takes the challenge of a refused request. It returns false if there is none.
-func (p *prover) take(err error) bool {
+// take takes the challenge of a request that was refused when it answered another one. It returns false if there is none. Of many that are refused at the same
+// time, the first one's is for all: the other proxy remembers a limited number.
+func (p *prover) take(err error, answered string) bool {
 	var refused *client.Error
 	if !errors.As(err, &refused) {
 		return false
@@ -356,12 +369,14 @@ func (p *prover) take(err error) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.nonce, p.got, p.count = nonce, time.Now(), 0
+	if p.nonce == answered {
+		p.nonce, p.got, p.count = nonce, time.Now(), 0
+	}
 	return true
 }
 
-// authorize adds a proof to a request.
-func (p *prover) authorize(r *http.Request, body []byte) {
+// authorize adds a proof to a request, and returns the challenge that it answers.
+func (p *prover) authorize(r *http.Request, body []byte) (nonce string) {
 	p.mu.Lock()
 	p.count++
 	s := statement{
@@ -370,4 +385,5 @@ func (p *prover) authorize(r *http.Request, body []byte) {
 	p.mu.Unlock()
 	said := proof{address: s.address, nonce: s.nonce, count: s.count, mac: s.mac(p.token)}
 	r.Header.Set("Authorization", said.String())
+	return s.nonce
 }

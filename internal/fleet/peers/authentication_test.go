@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -106,6 +107,51 @@ func TestProof(t *testing.T) {
 	b.token, b.reader = "another-token", fleetSecret
 	if a.pauseAll(); b.caller != "proxy a false true" {
 		t.Errorf("with the token of readers: %s", b.caller)
+	}
+}
+
+// A request that others have overtaken, as when many clients come back at the same time, is carried out all the same, and once: also if so many have
+// that the other proxy no longer knows whether it was made before.
+func TestOvertaken(t *testing.T) {
+	for _, c := range []struct {
+		others uint64
+		want   int // requests that b gets for the first one
+	}{{65, 1}, {windowSize, 2}} {
+		r := newSecured(t, "a", "b")
+		a, b := r.proxies[0], r.proxies[1]
+		if why := a.pauseAll(); why != "" { // a has a challenge
+			t.Fatal(why)
+		}
+		arrived := 0
+		b.seen = func(r *http.Request) {
+			if arrived++; arrived > 1 {
+				return
+			}
+			said, _ := proofOf(r)
+			for n := range c.others { // by the clock, no time passes
+				if !b.peers.challenges.use(said.nonce, string(a.id), said.count+n+1) {
+					t.Errorf("the request %d after it is refused", n+1)
+				}
+			}
+		}
+		if why := a.pauseAll(); why != "" || len(b.asked) != 2 || arrived != c.want {
+			t.Errorf("overtaken by %d: %s; b got %d requests, want %d, and was asked %v", c.others, why, arrived, c.want, b.asked)
+		}
+	}
+}
+
+// Requests that are refused at the same time share the challenge that the first of them has brought.
+func TestSharedChallenge(t *testing.T) {
+	refusal := func(nonce string) error {
+		return &client.Error{Status: http.StatusUnauthorized, Challenge: scheme + " " + nonce}
+	}
+	p := &prover{token: fleetSecret}
+	for _, c := range []struct{ brings, answered, want string }{
+		{"one", "", "one"}, {"two", "", "one"}, {"three", "one", "three"}, {"four", "one", "three"},
+	} {
+		if ok := p.take(refusal(c.brings), c.answered); !ok || p.nonce != c.want {
+			t.Errorf("%+v: %t, %s", c, ok, p.nonce)
+		}
 	}
 }
 
@@ -320,24 +366,30 @@ func TestChallenges(t *testing.T) {
 		count uint64
 		ok    bool
 	}{
-		{0, false}, {1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {3, false}, {70, true}, {7, true}, {6, false}, {7, false}, {69, true}, {1 << 40, true}, {70, false},
+		{0, false}, {1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {3, false}, {windowSize + 6, true}, {7, true}, {6, false}, {7, false},
+		{windowSize + 5, true}, {windowSize + 6, false}, {windowSize + 8, true}, {8, false}, {9, true}, {windowSize + 9, true}, {windowSize + 9, false},
+		{1 << 40, true}, {windowSize + 7, false}, {1<<40 - 1, true}, {1<<40 - windowSize, false}, {1<<40 - windowSize + 1, true},
 	} {
 		if got := c.use(nonce, "a", use.count); got != use.ok {
 			t.Errorf("count %d: %t", use.count, got)
 		}
 	}
-	if c.holds(nonce, "b", nonceLife) || c.use(nonce, "b", 1<<41) {
+	if c.holds(nonce, "b", 1<<41, nonceLife) || c.use(nonce, "b", 1<<41) {
 		t.Error("another proxy uses it")
 	}
-	if newChallenges(func() time.Time { return now }).holds(nonce, "a", nonceLife) || c.holds("x"+nonce[1:], "a", nonceLife) || c.holds("", "a", nonceLife) {
+	if newChallenges(func() time.Time { return now }).holds(nonce, "a", 1, nonceLife) || c.holds("x"+nonce[1:], "a", 1, nonceLife) ||
+		c.holds("", "a", 1, nonceLife) {
 		t.Error("what was not made here is taken")
+	}
+	if c.holds(nonce, "a", 1<<40-windowSize, nonceLife) || !c.holds(nonce, "a", 1<<40-windowSize+1, nonceLife) {
+		t.Error("it holds for a count of which nothing is known, or not for one in the window")
 	}
 	now = now.Add(nonceLife - 1)
 	if !c.use(nonce, "a", 1<<42) {
 		t.Error("it is no longer taken before two minutes have passed")
 	}
 	now = now.Add(1)
-	if c.holds(nonce, "a", nonceLife) || c.use(nonce, "a", 1<<43) {
+	if c.holds(nonce, "a", 1<<43, nonceLife) || c.use(nonce, "a", 1<<43) {
 		t.Error("it is taken after two minutes")
 	}
 	latest := ""
@@ -350,7 +402,11 @@ func TestChallenges(t *testing.T) {
 	if len(c.used) != maxNonces {
 		t.Errorf("%d are remembered", len(c.used))
 	}
-	if c.use(c.issue("a"), "a", 1) || c.use(latest, "a", 1) || c.use(latest, "a", 2) || len(c.used) != 0 {
+	more := c.issue("a")
+	if !c.use(more, "a", 1) { // nothing was done with it
+		t.Error("a new challenge is not taken, since there are too many")
+	}
+	if c.use(more, "a", 1) || c.use(more, "a", 2) || c.use(latest, "a", 1) || c.use(latest, "a", 2) || len(c.used) != 0 {
 		t.Error("one that was forgotten is taken")
 	}
 	now = now.Add(1)

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -26,10 +28,12 @@ import (
 // directory is the folder with the locks of all processes of a state directory. The zero value is none.
 type directory struct {
 	path     string
-	instance string       // empty if it is not known
-	own      *flock.Flock // of the process's own file; of the folder itself if whole
+	id       fleet.ID               // of this process
+	instance atomic.Pointer[string] // nil as long as it is not known
+	// own is the lock of the process's own file; of the folder itself if whole. It is owned by openDirectory, then by tidy, and at last by close.
+	own *flock.Flock
 	// whole: the disk takes no file, so the process holds the lock of the folder, which only one can have.
-	whole bool
+	whole atomic.Bool
 	// unsigned: the disk took no signature, so that others cannot prove the end of this process yet. It is owned by openDirectory, and then by tidy.
 	unsigned     bool
 	otherLedgers bool // static after Open: not all processes with locks here are in one ledger
@@ -59,7 +63,7 @@ const (
 )
 
 // openDirectory makes the folder if it is missing, and takes the lock of this process. If the disk is full or read-only, there may be both a
-// directory and an error: the process knows whether it is alone, and others cannot prove its end.
+// directory and an error: the process knows whether it is alone, and others cannot prove its end before tidy has caught up.
 func openDirectory(state string, id fleet.ID) (*directory, error) {
 	path := filepath.Join(state, folder)
 	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -68,7 +72,7 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 	if kind := machine.NetworkFile(path); kind != "" {
 		return nil, fmt.Errorf("%s is on %s, whose locks do not prove that a process has ended: use a state-directory on a local disk", state, kind)
 	}
-	d := &directory{path: path}
+	d := &directory{path: path, id: id}
 	unidentified := d.identify()
 	if unidentified != nil && !machine.Disk(unidentified) {
 		return nil, unidentified
@@ -98,7 +102,8 @@ func (d *directory) takeFolder() bool {
 			return false
 		}
 		if locked {
-			d.own, d.whole = lock, true
+			d.own = lock
+			d.whole.Store(true)
 			return true
 		}
 		sleep() // another process may look at it just now
@@ -108,7 +113,7 @@ func (d *directory) takeFolder() bool {
 
 // isFolderFree reports whether no other process holds the lock of the folder itself.
 func (d *directory) isFolderFree() bool {
-	if d.whole {
+	if d.whole.Load() {
 		return true
 	}
 	lock := flock.New(d.path, flock.SetFlag(os.O_RDONLY))
@@ -178,26 +183,45 @@ func (d *directory) identify() error {
 	now := record{Folder: inode(d.path), Boot: machine.Boot(), Machine: machineID()}
 	var was record
 	data, err := os.ReadFile(path)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = json.Unmarshal(data, &was)
+	case !errors.Is(err, fs.ErrNotExist): // the next look may find it
+		return err
 	}
 	if err == nil && was.isSame(&now) && was.Instance != "" {
 		now.Instance = was.Instance
 	} else {
 		now.Instance = rand.Text()
 	}
-	if now == was {
-		d.instance = now.Instance
-		return nil
+	if now != was {
+		err = now.write(path)
 	}
-	if data, err = json.Marshal(now); err != nil {
+	if err == nil || now.Instance == was.Instance {
+		d.instance.Store(&now.Instance)
+	}
+	return err
+}
+
+// write writes the record into a file. One that is there stays as it is until the disk has taken all of the new one: without its identity, the processes that
+// it was for could not be proven dead.
+func (r *record) write(path string) error {
+	data, err := json.Marshal(r)
+	if err != nil {
 		return err
 	}
-	if file, err := fileowner.Create(path, 0o640); err == nil {
-		_ = file.Close()
+	next := path + ".new"
+	_ = os.Remove(next)
+	file, err := fileowner.Create(next, 0o640)
+	if err != nil {
+		return err
 	}
-	if err = fileowner.Write(path, append(data, '\n')); err == nil || now.Instance == was.Instance {
-		d.instance = now.Instance
+	_, err = file.Write(append(data, '\n'))
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		_ = os.Remove(next)
 	}
 	return err
 }
@@ -249,18 +273,36 @@ func (d *directory) hold(own, id fleet.ID) (release func(), err error) {
 	}, nil
 }
 
-// holds returns the files of locks that keep a process from being proven dead; of all processes if the ID is "*".
-func (d *directory) holds(id fleet.ID) []string {
-	files, err := filepath.Glob(filepath.Join(d.path, string(id)+".*"+holdSuffix))
-	if err != nil {
-		return nil
+// names returns the names of the folder's files that end in suffix, without it.
+func (d *directory) names(suffix string) ([]string, error) {
+	entries, err := os.ReadDir(d.path) // no pattern, which the path of the folder would be a part of
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	return files
+	var names []string
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), suffix); ok {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
-// isHeld reports whether a process must not be proven dead.
+// holds returns the files of locks that keep a process from being proven dead; of all processes if the ID is empty.
+func (d *directory) holds(id fleet.ID) (files []string, err error) {
+	names, err := d.names(holdSuffix)
+	for _, name := range names {
+		if held, _, _ := strings.Cut(name, "."); id == "" || held == string(id) {
+			files = append(files, filepath.Join(d.path, name+holdSuffix))
+		}
+	}
+	return files, err
+}
+
+// isHeld reports whether a process must not be proven dead. It is true if that cannot be known.
 func (d *directory) isHeld(id fleet.ID) bool {
-	return slices.ContainsFunc(d.holds(id), func(path string) bool {
+	files, err := d.holds(id)
+	return err != nil || slices.ContainsFunc(files, func(path string) bool {
 		_, err := os.Stat(path)
 		return !isFree(path) && !errors.Is(err, fs.ErrNotExist)
 	})
@@ -273,15 +315,13 @@ func (d *directory) alone(own fleet.ID) bool {
 	if d.path == "" || !d.isFolderFree() {
 		return false
 	}
-	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
+	names, err := d.names(lockSuffix)
 	if err != nil {
 		return false
 	}
-	for _, path := range files {
-		name := filepath.Base(path)
-		id := fleet.ID(name[:len(name)-len(lockSuffix)])
-		if id != own && isID.MatchString(string(id)) && !d.unlocked(id) {
-			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range names {
+		if id := fleet.ID(name); id != own && isID.MatchString(name) && !d.unlocked(id) {
+			if _, err := os.Stat(d.lockFile(id)); !errors.Is(err, fs.ErrNotExist) {
 				return false
 			}
 		}
@@ -295,24 +335,44 @@ func (d *directory) ended(id fleet.ID) bool {
 	return d.unlocked(id) && isSigned(d.lockFile(id)) && !d.isHeld(id)
 }
 
-// tidy removes the files of locks that no process holds if their processes have left the ledger, and signs the lock of this process if that failed
-// before. there are the processes that are in the ledger.
+// catchUp does what others need to prove the end of this process, and the disk did not take before: it may have room again.
+func (d *directory) catchUp() {
+	if d.own == nil {
+		return
+	}
+	if d.whole.Load() {
+		own, err := take(d.lockFile(d.id))
+		if err != nil {
+			return
+		}
+		folder := d.own
+		d.own, d.unsigned = own, true
+		d.whole.Store(false) // before another process can have the folder's lock
+		_ = folder.Unlock()
+	}
+	if d.unsigned {
+		d.unsigned = sign(d.own.Path()) != nil
+	}
+	if d.instance.Load() == nil {
+		_ = d.identify()
+	}
+}
+
+// tidy removes the files of locks that no process holds if their processes have left the ledger, and catches up with what the disk did not take before.
+// there are the processes that are in the ledger.
 func (d *directory) tidy(there map[fleet.ID]bool) {
 	if d.path == "" {
 		return
 	}
-	if d.unsigned && d.own != nil { // the disk may have room again
-		d.unsigned = sign(d.own.Path()) != nil
-	}
-	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
+	d.catchUp()
+	names, err := d.names(lockSuffix)
 	if err != nil {
 		return
 	}
 	known, freeSince := maps.Clone(there), make(map[fleet.ID]time.Time)
-	for _, path := range files {
-		name := filepath.Base(path)
-		id := fleet.ID(name[:len(name)-len(lockSuffix)])
-		if !isID.MatchString(string(id)) || there[id] {
+	for _, name := range names {
+		id := fleet.ID(name)
+		if !isID.MatchString(name) || there[id] {
 			continue
 		}
 		since, isSeen := d.freeSince[id]
@@ -321,7 +381,7 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 		}
 		switch isUnlocked := d.unlocked(id); {
 		case isUnlocked && (!d.otherLedgers || d.known[id] || time.Since(since) >= strangersAfter):
-			_ = os.Remove(path)
+			_ = os.Remove(d.lockFile(id))
 		case isUnlocked:
 			freeSince[id] = since
 		case d.known[id]:
@@ -329,7 +389,8 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 		}
 	}
 	d.known, d.freeSince = known, freeSince
-	for _, path := range d.holds("*") { // of processes that were killed
+	held, _ := d.holds("")
+	for _, path := range held { // of processes that were killed
 		if isFree(path) {
 			_ = os.Remove(path)
 		}
@@ -341,7 +402,7 @@ func (d *directory) close(remove bool) {
 	if d.own != nil {
 		path := d.own.Path()
 		_ = d.own.Unlock() // before, since Windows removes no open files
-		if remove && !d.whole {
+		if remove && !d.whole.Load() {
 			_ = os.Remove(path)
 		}
 		d.own = nil

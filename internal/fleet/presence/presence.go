@@ -53,7 +53,7 @@ type Options struct {
 type Presence struct {
 	o    Options
 	host string
-	directory
+	*directory
 	client *http.Client
 	pause  time.Duration // between two looks
 
@@ -79,7 +79,7 @@ const (
 // that is logged, and no error.
 func Open(o Options) *Presence {
 	p := &Presence{
-		o: o, host: Host(), pause: pause, met: make(map[fleet.ID]meeting),
+		o: o, host: Host(), directory: new(directory), pause: pause, met: make(map[fleet.ID]meeting),
 		client: &http.Client{
 			Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: anyCertificate(), Proxy: nil},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -93,7 +93,7 @@ func Open(o Options) *Presence {
 		o.Log.Warn("a proxy with the same state directory cannot prove that this one has ended", "reason", err)
 	}
 	if d != nil {
-		p.directory = *d
+		p.directory = d
 		p.otherLedgers = o.OtherLedgers
 	}
 	return p
@@ -103,8 +103,19 @@ func Open(o Options) *Presence {
 // the others with the same state directory that the process has ended. Call it when the process has no connections to servers left.
 func (p *Presence) Close(left bool) { p.directory.close(left) }
 
-// Instance identifies the state directory; empty if there is none that can be used.
-func (p *Presence) Instance() string { return p.instance }
+// Instance identifies the state directory; empty if there is none that can be used, or as long as the disk has not taken its identity.
+func (p *Presence) Instance() string {
+	if instance := p.instance.Load(); instance != nil {
+		return *instance
+	}
+	return ""
+}
+
+// hasLock reports whether a proxy has the same state directory, so that its lock there says whether it has ended.
+func (p *Presence) hasLock(m *fleet.Member) bool {
+	instance := p.Instance()
+	return instance != "" && m.Instance == instance
+}
 
 // Hold keeps a process with the same state directory, which lives, from being proven dead, here and by others, until release is called or this process
 // ends.
@@ -131,7 +142,7 @@ func (p *Presence) Dead(ctx context.Context, m fleet.Member, suspected bool) (ho
 }
 
 func (p *Presence) look(ctx context.Context, m *fleet.Member, suspected bool) (how string, dead bool) {
-	if p.instance != "" && m.Instance == p.instance { // then the lock says it, and nothing else may
+	if p.hasLock(m) { // then the lock says it, and nothing else may
 		return "it no longer holds its lock in the state directory", p.ended(m.ID)
 	}
 	if m.Address == "" || !suspected {
@@ -148,7 +159,7 @@ func (p *Presence) look(ctx context.Context, m *fleet.Member, suspected bool) (h
 
 // Meet reaches a proxy that lives at its address, so that it proves something if that refuses later. It tries again after some time.
 func (p *Presence) Meet(ctx context.Context, m fleet.Member) {
-	if m.Address == "" || p.instance != "" && m.Instance == p.instance || !p.reachable(&m) || !p.isHere(&m) && !p.o.AnyRefusal {
+	if m.Address == "" || p.hasLock(&m) || !p.reachable(&m) || !p.isHere(&m) && !p.o.AnyRefusal {
 		return
 	}
 	p.mu.Lock()

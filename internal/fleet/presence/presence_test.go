@@ -42,9 +42,23 @@ func (p *Presence) die() {
 	p.own = nil
 }
 
+// inEach runs a test in state directories whose names are plain, and mean something else as a pattern.
+func inEach(t *testing.T, test func(t *testing.T, state string)) {
+	for _, name := range []string{"state", "a[b]"} {
+		t.Run(name, func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), name)
+			if err := os.Mkdir(state, 0o750); err != nil {
+				t.Fatal(err)
+			}
+			test(t, state)
+		})
+	}
+}
+
 // TestPresenceAlone finds other processes with the same state directory as long as they live.
-func TestPresenceAlone(t *testing.T) {
-	state := t.TempDir()
+func TestPresenceAlone(t *testing.T) { inEach(t, testPresenceAlone) }
+
+func testPresenceAlone(t *testing.T, state string) {
 	a := open(t, state, idA)
 	if !a.Alone() {
 		t.Error("a is not alone")
@@ -368,8 +382,9 @@ func TestRestoredLock(t *testing.T) {
 }
 
 // TestHeld proves no end of a process whose places another one uses, until that lets go or has ended itself.
-func TestHeld(t *testing.T) {
-	state := t.TempDir()
+func TestHeld(t *testing.T) { inEach(t, testHeld) }
+
+func testHeld(t *testing.T, state string) {
 	a, b, c := open(t, state, idA), open(t, state, idB), open(t, state, "c000000000000001")
 	release, err := b.Hold(idA)
 	if err != nil {
@@ -383,8 +398,8 @@ func TestHeld(t *testing.T) {
 		}
 	}
 	b.Tidy([]fleet.Member{m})
-	if files := b.holds(idA); len(files) != 1 {
-		t.Errorf("held by %q", files)
+	if files, err := b.holds(idA); len(files) != 1 || err != nil {
+		t.Errorf("held by %q, %v", files, err)
 	}
 	release()
 	if _, dead := c.Dead(t.Context(), m, true); !dead {
@@ -397,11 +412,27 @@ func TestHeld(t *testing.T) {
 		t.Error("a process that was killed holds it")
 	}
 	c.Tidy([]fleet.Member{m})
-	if files := c.holds("*"); len(files) != 0 {
-		t.Errorf("left: %q", files)
+	if files, err := c.holds(""); len(files) != 0 || err != nil {
+		t.Errorf("left: %q, %v", files, err)
 	}
 	if _, err := open(t, "", idB).Hold(idA); err == nil {
 		t.Error("held without a state directory")
+	}
+}
+
+// TestUnreadableFolder finds out nothing from a folder that cannot be read: no process is alone or dead there.
+func TestUnreadableFolder(t *testing.T) {
+	a := open(t, t.TempDir(), idA)
+	if !a.Alone() || a.isHeld(idB) {
+		t.Error("not alone, or held, in a folder that can be read")
+	}
+	file := filepath.Join(t.TempDir(), "file") // as with EMFILE or EIO, reading it fails
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.path = file
+	if a.Alone() || !a.isHeld(idB) {
+		t.Errorf("alone is %t, and held is %t", a.Alone(), a.isHeld(idB))
 	}
 }
 
@@ -462,5 +493,70 @@ func TestSignedLater(t *testing.T) {
 	a.close(false)
 	if !b.ended(one) {
 		t.Error("the end is not proven")
+	}
+}
+
+// A process that has only the lock of the folder, since the disk took no file when it started, gets its own as soon as the disk takes one. Its end can be
+// proven then, and another process can have the folder's lock.
+func TestLockOfItsOwnLater(t *testing.T) {
+	state := t.TempDir()
+	const one, two = "0000000000000001", "0000000000000002"
+	a, err := openDirectory(state, two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close(true)
+	b := &directory{path: a.path, id: one}
+	if !b.takeFolder() {
+		t.Skip("this system has no locks of folders")
+	}
+	b.tidy(map[fleet.ID]bool{one: true, two: true})
+	if b.alone(one) || a.alone(two) || a.ended(one) {
+		t.Errorf("alone: %t, %t; ended: %t", b.alone(one), a.alone(two), a.ended(one))
+	}
+	c := &directory{path: a.path}
+	if !c.takeFolder() {
+		t.Error("it keeps the lock of the folder")
+	}
+	c.close(true)
+	b.close(false) // as the kernel does when the process is killed
+	if !a.ended(one) {
+		t.Error("the end is not proven")
+	}
+}
+
+// The folder's identity survives a disk that takes no new record, and is found out once the disk takes one.
+func TestIdentifiedLater(t *testing.T) {
+	needsKernel(t)
+	state := t.TempDir()
+	a := open(t, state, idA)
+	path := filepath.Join(state, "fleet", instanceFile)
+	record, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := bytes.Replace(record, []byte(`"boot":"`), []byte(`"boot":"an earlier `), 1)
+	next := path + ".new" // nothing can be written there
+	if err := errors.Join(os.WriteFile(path, earlier, 0o640), os.MkdirAll(filepath.Join(next, "full"), 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	a.instance.Store(nil)
+	a.Tidy(nil)
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, earlier) {
+		t.Errorf("the record was %s, and is %s, %v", earlier, after, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	a.instance.Store(nil)
+	if a.Tidy(nil); a.Instance() != "" || a.hasLock(new(fleet.Member)) {
+		t.Errorf("the disk takes nothing, and the instance is %q", a.Instance())
+	}
+	if err := os.RemoveAll(next); err != nil {
+		t.Fatal(err)
+	}
+	a.Tidy(nil)
+	if b := open(t, state, idB); a.Instance() == "" || a.Instance() != b.Instance() {
+		t.Errorf("the instances are %q and %q", a.Instance(), b.Instance())
 	}
 }

@@ -301,9 +301,12 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.ended, cancel)()
-		var told int64
+		var told int64 // the version that was notified of, and has no answer yet; 0 for none. A new file counts its versions anew
 		for range tasks.Every(ctx, s.poll) {
-			if version, news := s.news(ctx); news && version != told {
+			switch version, news := s.news(ctx); {
+			case !news:
+				told = 0
+			case version != told || version == deleted:
 				told = version
 				tasks.Wake(changed)
 			}
@@ -314,6 +317,9 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 
 // Notifies implements [fleet.Store].
 func (s *Store) Notifies() bool { return true }
+
+// deleted is the version of a ledger whose file is no longer there. That is news at each look until an exchange has found out.
+const deleted = -1
 
 // news reports whether others have changed something since the last answer, and the ledger's version. It opens no file: before the first
 // exchange, and while the file cannot be used, there is no news.
@@ -328,7 +334,7 @@ func (s *Store) news(ctx context.Context) (version int64, news bool) {
 		return 0, false
 	}
 	if !s.handle.isCurrent() {
-		return -1, true // the next exchange finds out
+		return deleted, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

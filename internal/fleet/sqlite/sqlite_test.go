@@ -182,6 +182,29 @@ func TestDeleted(t *testing.T) {
 	}
 }
 
+// TestDeletedAgain: a proxy that is alone, and makes no exchange otherwise, is notified each time that the file is deleted: it would never find out that
+// another one has joined by a new file.
+func TestDeletedAgain(t *testing.T) {
+	path := newPath(t)
+	p := open(t, path, nil)
+	changed := p.Changed(t.Context())
+	epoch := exchange(t, p, report("a", 1, "")).Epoch
+	for n := range uint64(3) {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if err := os.Remove(path + suffix); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("it was not notified of deletion %d", n+1)
+		}
+		r := report("a", n+2, epoch)
+		epoch = exchange(t, p, r).Epoch
+	}
+}
+
 // TestAloneWritesNothing: a proxy that is alone leaves the file as it is, until another one joins.
 func TestAloneWritesNothing(t *testing.T) {
 	path := newPath(t)
