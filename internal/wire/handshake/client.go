@@ -350,7 +350,10 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 		if err == nil {
 			err = wholeHead(reader)
 		}
-		if err != nil {
+		switch {
+		case err != nil && t.private():
+			return errors.New("server's answer is malformed: " + unquoted(err))
+		case err != nil:
 			return fmt.Errorf("server's answer is malformed: %w", err)
 		}
 		return nil
@@ -379,6 +382,8 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 		return Established{}, errors.New("server answered 101 without upgrading to websocket")
 	case answer.Get("Sec-WebSocket-Accept") != acceptKey(key):
 		return Established{}, errors.New("server's Sec-WebSocket-Accept does not match the key")
+	case len(answer["Sec-Websocket-Extensions"]) > 0 && t.private():
+		return Established{}, errors.New("server accepted an extension that was not offered")
 	case len(answer["Sec-Websocket-Extensions"]) > 0:
 		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", answer.Get("Sec-WebSocket-Extensions"))
 	case t.client != nil && len(t.client.Offers) > 0:
@@ -387,6 +392,9 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 		}
 	case chosen != t.Protocol:
 		err := fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)
+		if t.private() && chosen != "" {
+			err = fmt.Errorf("server chose a subprotocol other than %q", t.Protocol)
+		}
 		if t.Lookalike != "" {
 			err = fmt.Errorf("%w: %s", err, t.Lookalike)
 		}

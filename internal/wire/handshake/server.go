@@ -116,8 +116,8 @@ func ReadRequest(from io.Reader, limit int) (*Request, error) {
 	return req, nil
 }
 
-// unquoted returns the text of an error of package net/http without the part of the request that it quotes. This part may contain a
-// secret, and a refusal's reason is logged.
+// unquoted returns the text of an error of package net/http without the part of the request or answer that it quotes. This part may contain
+// a secret, and such texts are logged.
 func unquoted(err error) string {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err

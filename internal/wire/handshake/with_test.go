@@ -59,11 +59,28 @@ func TestTargetWithClient(t *testing.T) {
 
 // An error, which may be logged, does not quote what a server says about a client's secret.
 func TestPrivateStatusError(t *testing.T) {
-	target := scripted(t, always("HTTP/1.1 401 Unauthorized\r\nContent-Length: 21\r\n\r\nthe key S3CRET is bad"), nil)
-	_, err := target.With(ClientPart{Private: true}).Dial(t.Context())
-	status := (*StatusError)(nil)
-	if !errors.As(err, &status) || status.Status != 401 || strings.Contains(err.Error(), "S3CRET") {
-		t.Errorf("%v", err)
+	for name, c := range map[string]struct {
+		answer reply
+		want   string // in the error
+	}{
+		"status":            {always("HTTP/1.1 401 Unauthorized\r\nContent-Length: 21\r\n\r\nthe key S3CRET is bad"), "server answered 401"},
+		"malformed field":   {always("HTTP/1.1 101 X\r\nS3CRET\r\n\r\n"), "malformed MIME header"},
+		"malformed status":  {always("HTTP/1.1 S3CRET X\r\n\r\n"), "malformed HTTP status code"},
+		"malformed version": {always("HTTP/1.S3CRET 101 X\r\n\r\n"), "malformed HTTP version"},
+		"extension":         {upgraded("", "Sec-WebSocket-Extensions: S3CRET"), "an extension that was not offered"},
+		"subprotocol":       {upgraded("", "Sec-WebSocket-Protocol: S3CRET"), `a subprotocol other than "own": it may be another`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := scripted(t, c.answer, nil)
+			target.Protocol, target.Lookalike = "own", "it may be another"
+			_, err := target.With(ClientPart{Private: true}).Dial(t.Context())
+			if err == nil || strings.Contains(err.Error(), "S3CRET") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want %q", err, c.want)
+			}
+			if status := (*StatusError)(nil); errors.As(err, &status) != (name == "status") || status != nil && status.Status != 401 {
+				t.Errorf("%v, %v", err, status)
+			}
+		})
 	}
 }
 
