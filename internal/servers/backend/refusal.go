@@ -11,7 +11,8 @@ import (
 // A server may answer an upgrade request with another HTTP status than 101. What that means depends on what the request said:
 //
 //   - The request bore values of a client (its key, its parameters): 4xx, and most of 5xx, is the answer to that client. It is
-//     passed on to the client, says nothing about the server's health, and is not tried again. 502 to 504 are about the server.
+//     passed on to the client, says nothing about the server's health, and is not tried again. 502 to 504 are about the server. If no other
+//     client has these values, what neither accepts nor refuses it (a redirect, a page, a subprotocol that it does not offer) is its answer, too.
 //   - The request bore none, although the clients of the service have their own values: 4xx says that the server works, and
 //     that connections cannot be dialed before their clients arrive. Clients without values that wait get the answer.
 //   - Otherwise it is a failure of the server, or of its configuration.
@@ -35,6 +36,9 @@ func (e anonymousRefusedError) Unwrap() error { return e.error }
 
 // classify wraps a failure to dial a connection of a variant in the error that says what it means.
 func (d *dialConfig) classify(variant string, err error) error {
+	if errors.Is(err, handshake.ErrNotOffered) { // by that client
+		return clientRefusedError{err, true}
+	}
 	status := (*handshake.StatusError)(nil)
 	if !errors.As(err, &status) {
 		return err
@@ -46,9 +50,9 @@ func (d *dialConfig) classify(variant string, err error) error {
 		return clientRefusedError{error: err}
 	case saysFull(code) || d.Profile.BusyStatus(code):
 		return fmt.Errorf("%w: %w", errFull, err)
-	case private && code >= http.StatusInternalServerError && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
+	case private && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
 		withValues && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
-		return clientRefusedError{err, code >= http.StatusInternalServerError}
+		return clientRefusedError{err, !isClientError(code)}
 	case !withValues && isClientError(code) && d.clientsHaveValues():
 		return anonymousRefusedError{err}
 	}

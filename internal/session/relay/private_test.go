@@ -2,11 +2,14 @@ package relay
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -58,6 +61,60 @@ func TestBadKeyHarmsNoOther(t *testing.T) {
 	talk(t, good, server, "still")
 	if q := r.Group.Queue(); q.Totals.Refused != 20 || q.Waiting != 0 {
 		t.Errorf("queue: %+v", q)
+	}
+}
+
+// So has a server that neither accepts the client nor refuses it as HTTP would: it sends it to another address, sends a page, or chooses a
+// subprotocol that the client does not offer. Its client gets 502 at once, and nobody is in its way.
+func TestOddAnswerHarmsNoOther(t *testing.T) {
+	refused := func(status int, header http.Header, body string) wstest.Answer {
+		return wstest.AcceptUnless(func(*handshake.Request) *handshake.Refusal {
+			return &handshake.Refusal{Status: status, Header: header, Body: []byte(body)}
+		})
+	}
+	for name, c := range map[string]struct {
+		answer wstest.Answer
+		body   string // of the client's answer
+	}{
+		"redirect":    {refused(http.StatusTemporaryRedirect, http.Header{"Location": {"/v1/test/"}}, "see there"), "see there"},
+		"page":        {refused(http.StatusOK, http.Header{"Content-Type": {"text/html"}}, "<html>"), "<html>"},
+		"subprotocol": {wstest.Accept("other"), "server chose a subprotocol that its client did not offer\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			accept := wstest.Accept("")
+			r := newRig(t, setup{
+				Cap: 4, Queue: 8, Backend: withYAML(t, withKeys),
+				Script: &wstest.Server{Answer: func(nc net.Conn, req *handshake.Request) bool {
+					if req.Header.Get("Authorization") == "Token good" {
+						return accept(nc, req)
+					}
+					return c.answer(nc, req)
+				}},
+				Service: func(s *route.Service) {
+					s.Passing = &profile.HandshakePolicy{Profile: s.Profile, Pass: profile.PassRules{Headers: []string{"Authorization"}, Subprotocol: true}}
+				},
+			})
+			r.Service.Passing.Profile = r.Service.Profile
+			for range 20 {
+				p, response := r.Request(wstest.UpgradeRequest("/v1/test", "Authorization: Token bad", "Sec-WebSocket-Protocol: mine"))
+				body, err := io.ReadAll(response.Body)
+				if err != nil || response.StatusCode != http.StatusBadGateway || string(body) != c.body {
+					t.Fatalf("%s, %q, %v", response.Status, body, err)
+				}
+				_ = p.Close()
+				if name == "subprotocol" { // the server has taken the connection for open
+					_ = r.Accepted().Close()
+				}
+			}
+			talk(t, r.askFor("", "Authorization: Token good"), r.Accepted(), "good")
+			h, s := r.Backend.Health(), r.Backend.Stats()
+			if h.Circuit != "closed" || h.CircuitOpened != 0 || !h.Reachable || s.Totals.DialFailed != 0 || s.Totals.Refused != 20 {
+				t.Errorf("health %+v, stats %+v", h, s)
+			}
+			if n := r.Script.Counts().Upgrades; n != 21 {
+				t.Errorf("%d upgrade requests for 21 clients", n)
+			}
+		})
 	}
 }
 

@@ -260,6 +260,9 @@ type Established struct {
 	Sent     secret.Sent // what the server got, and may repeat, that must stay secret
 }
 
+// ErrNotOffered means that the server chose a subprotocol that is not among those of [ClientPart.Offers].
+var ErrNotOffered = errors.New("server chose a subprotocol that its client did not offer")
+
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the
 // server has answered with another status than 101, the error is a [*StatusError].
 func (t *Target) Dial(ctx context.Context) (Established, error) {
@@ -388,7 +391,7 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", answer.Get("Sec-WebSocket-Extensions"))
 	case t.client != nil && len(t.client.Offers) > 0:
 		if chosen != "" && !slices.Contains(offers, chosen) { // it is not quoted: it may be a secret
-			return Established{}, errors.New("server chose a subprotocol that its client did not offer")
+			return Established{}, ErrNotOffered
 		}
 	case chosen != t.Protocol:
 		err := fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)

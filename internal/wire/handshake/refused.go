@@ -43,10 +43,10 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Refusal returns the same answer for the client, with 502 for a status that is none (RFC 9110, section 15).
+// Refusal returns the same answer for the client, with 502 for a status that refuses nothing, or that is none (RFC 9110, section 15).
 func (e *StatusError) Refusal() *Refusal {
 	status := e.Status
-	if status > 599 {
+	if status < 400 || status > 599 {
 		status = http.StatusBadGateway
 	}
 	return &Refusal{Status: status, Reason: e.Error(), Header: e.Header, Body: e.Body}
