@@ -94,8 +94,8 @@ func (c *Conn) outdated() bool { return c.config.renewal != c.config.backend.con
 // unless the client's own were offered.
 func (d *dialConfig) protocol(variant string) string {
 	if isPrivate(variant) && d.Variants != nil {
-		if v, chosen, ok := d.Variants.find(variant); ok && len(v.Subprotocols) > 0 {
-			return chosen
+		if v, ok := d.Variants.lookup(variant); ok && len(v.Subprotocols) > 0 {
+			return v.chosen
 		}
 	}
 	return d.Target.Protocol

@@ -109,18 +109,11 @@ func (w *worker[C]) dial(slot *pool.Slot[C], done func(), now pool.Instant) {
 func (w *worker[C]) dialed(r result[C]) {
 	w.dialing--
 	now := w.now()
-	private := isPrivate(r.slot.Variant())
-	outcome, failing := w.outcome(r)
-	ended := health.DialResult{Outcome: outcome, Private: private}
-	if r.err != nil {
-		ended.Reason = r.err.Error()
-	}
-	if outcome == health.Full {
-		ended.Pool = connectionsOf(w.pool.Stats())
-	}
+	ended := w.outcome(r)
+	outcome := ended.Outcome
 	w.locked(func(t *health.Tracker) { t.DialEnded(r.attempt, ended, now) })
 	w.publish(now)
-	if failing {
+	if ended.Failing {
 		w.peer.sessionBegan(now)
 		w.peer.sessionFailed(now)
 	}
@@ -137,27 +130,33 @@ func (w *worker[C]) dialed(r result[C]) {
 	}
 }
 
-// outcome returns what the result of a dial says about the server, and whether the server is compared with its peers by it like by a
-// session that failed.
-func (w *worker[C]) outcome(r result[C]) (o health.Outcome, failing bool) {
+// outcome returns what the result of a dial says about the server.
+func (w *worker[C]) outcome(r result[C]) health.DialResult {
+	ended := health.DialResult{Outcome: health.Failed, Private: isPrivate(r.slot.Variant())}
+	if r.err != nil {
+		ended.Reason = r.err.Error()
+	}
+	if own := (ownError{}); errors.As(r.err, &own) {
+		ended.Client = own.client
+	}
 	outdated := false
 	w.locked(func(t *health.Tracker) { outdated = t.Outdated(r.attempt) })
 	unwanted, refused, anonymous := (unwantedError{}), (clientRefusedError{}), (anonymousRefusedError{})
 	switch {
 	case outdated, w.ctx.Err() != nil, errors.As(r.err, &unwanted):
-		return health.Dropped, false
+		ended.Outcome = health.Dropped
 	case r.err == nil:
-		return health.Established, false
+		ended.Outcome = health.Established
 	case errors.As(r.err, &refused):
-		return health.ClientRefused, refused.failing
+		ended.Outcome, ended.Failing = health.ClientRefused, refused.failing
 	case errors.As(r.err, &anonymous):
-		return health.AnonymousRefused, false
+		ended.Outcome = health.AnonymousRefused
 	case errors.Is(r.err, panics.Err), w.descriptors.Failed(machine.Dialing, r.err):
-		return health.LocalShortage, false
+		ended.Outcome = health.LocalShortage
 	case errors.Is(r.err, errFull):
-		return health.Full, false
+		ended.Outcome, ended.Pool = health.Full, connectionsOf(w.pool.Stats())
 	}
-	return health.Failed, false
+	return ended
 }
 
 // connectionsOf returns the numbers that matter to the server's health.

@@ -122,7 +122,7 @@ func (o *Options) expected() (name string, ok bool) {
 	if err != nil || v.Private || o.Variants == nil {
 		return "", false
 	}
-	return o.Variants.Name(v), true
+	return o.Variants.Name(v, Client{}), true
 }
 
 // keepTo lowers the limits to those of the profile, which are below the server's own.

@@ -29,31 +29,51 @@ type clientRefusedError struct {
 
 func (e clientRefusedError) Unwrap() error { return e.error }
 
+// ownError is why no connection could be dialed with one client's own values.
+type ownError struct {
+	error
+	client Client
+}
+
+func (e ownError) Unwrap() error { return e.error }
+
 // anonymousRefusedError is a server's answer to a handshake without a client's values, when the clients have their own.
 type anonymousRefusedError struct{ error }
 
 func (e anonymousRefusedError) Unwrap() error { return e.error }
 
-// classify wraps a failure to dial a connection of a variant in the error that says what it means.
+// classify wraps a failure to dial a connection of a variant in the error that says what it means, and for whom.
 func (d *dialConfig) classify(variant string, err error) error {
+	v := d.clientValues(variant)
+	why, refused := d.meaningOf(v, err), clientRefusedError{}
+	switch {
+	case v.left && (errors.As(why, &refused) || errors.Is(why, errFull)): // it was the answer to that client
+		return unwantedError{variant}
+	case v.private:
+		return ownError{why, v.client}
+	}
+	return why
+}
+
+// meaningOf wraps a failure to dial a connection with clients' values in the error that says what it means.
+func (d *dialConfig) meaningOf(v clientValues, err error) error {
+	status := (*handshake.StatusError)(nil)
 	if errors.Is(err, handshake.ErrNotOffered) { // by that client
 		return clientRefusedError{err, true}
 	}
-	status := (*handshake.StatusError)(nil)
 	if !errors.As(err, &status) {
 		return err
 	}
-	withValues, private := d.clientValues(variant)
 	code := status.Status
 	switch {
-	case private && isClientError(code):
+	case v.private && isClientError(code):
 		return clientRefusedError{error: err}
 	case saysFull(code) || d.Profile.BusyStatus(code):
 		return fmt.Errorf("%w: %w", errFull, err)
-	case private && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
-		withValues && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
+	case v.private && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
+		v.any && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
 		return clientRefusedError{err, !isClientError(code)}
-	case !withValues && isClientError(code) && d.clientsHaveValues():
+	case !v.any && isClientError(code) && d.clientsHaveValues():
 		return anonymousRefusedError{err}
 	}
 	return err
@@ -61,13 +81,23 @@ func (d *dialConfig) classify(variant string, err error) error {
 
 func isClientError(status int) bool { return status >= 400 && status <= 499 }
 
-// clientValues reports whether connections of a variant are dialed with values of clients, and whether those are of one client alone.
-func (d *dialConfig) clientValues(variant string) (withValues, private bool) {
+// clientValues tells whether connections of a variant are dialed with values of clients.
+type clientValues struct {
+	any     bool
+	private bool   // they are of one client alone
+	client  Client // who that is
+	left    bool   // it has left meanwhile, so that this is not known
+}
+
+func (d *dialConfig) clientValues(variant string) clientValues {
 	if variant == "" || d.Variants == nil {
-		return false, false
+		return clientValues{}
 	}
-	v, _ := d.Variants.lookup(variant)
-	return v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, v.Private || isPrivate(variant)
+	v, known := d.Variants.lookup(variant)
+	private := v.Private || isPrivate(variant)
+	return clientValues{
+		any: v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, private: private, client: v.client, left: private && !known,
+	}
 }
 
 // clientsHaveValues reports whether clients of the service pass their own values in the handshake.

@@ -21,6 +21,7 @@ type Variants struct {
 // meaning is what a variant's name stands for.
 type meaning struct {
 	profile.Variant
+	client Client // whose it is, if it is private
 	chosen string // by the server, of the subprotocols that a client offers
 }
 
@@ -28,8 +29,8 @@ type meaning struct {
 const settingsMark = "#"
 
 // Name returns the pools' name for a variant. Clients with the same one share connections. A private variant is for one client alone:
-// its name says nothing about its meaning and is never used again. Forget ends it.
-func (v *Variants) Name(variant profile.Variant) string {
+// its name says nothing about its meaning and is never used again. Forget ends it. For others, the client does not matter.
+func (v *Variants) Name(variant profile.Variant, client Client) string {
 	name := variant.Key
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -43,7 +44,7 @@ func (v *Variants) Name(variant profile.Variant) string {
 	if v.meaning == nil {
 		v.meaning = make(map[string]meaning)
 	}
-	v.meaning[name] = meaning{Variant: variant} // at most one for each combination of the profile's allowed values, and for each client
+	v.meaning[name] = meaning{Variant: variant, client: client} // at most one for each combination of the profile's allowed values, and for each client
 	return name
 }
 
@@ -83,20 +84,14 @@ func (v *Variants) choose(name, chosen string) {
 }
 
 // lookup returns what a name stands for, or false when it was removed.
-func (v *Variants) lookup(name string) (profile.Variant, bool) {
-	variant, _, ok := v.find(name)
-	return variant, ok
-}
-
-// find is lookup, and also returns what choose has noted.
-func (v *Variants) find(name string) (variant profile.Variant, chosen string, ok bool) {
+func (v *Variants) lookup(name string) (m meaning, ok bool) {
 	if name = plainName(name); name == "" {
-		return profile.Variant{}, "", true
+		return meaning{}, true
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	m, ok := v.meaning[name]
-	return m.Variant, m.chosen, ok
+	m, ok = v.meaning[name]
+	return m, ok
 }
 
 // plainName returns a name without what sessions have set.

@@ -131,8 +131,12 @@ const (
 type DialResult struct {
 	Outcome Outcome
 	Reason  string // of a failure or refusal
-	// Private tells that the connection bears values of one client alone.
+	// Private tells that the connection bears values of one client alone, and Client who that is.
 	Private bool
+	Client  Client
+	// Failing tells that what refuses the client may also be that the server fails: it counts in the comparison with its peers, as the session of
+	// that client would.
+	Failing bool
 	// Pool is the pool's connections, for [Full]: the refused one is still among them.
 	Pool Connections
 }
@@ -162,6 +166,10 @@ func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) {
 	t.dialing--
 	if t.Outdated(a) {
 		return
+	}
+	t.sessions.clientele.see(r.Client)
+	if r.Failing {
+		t.sessions.compared.add(&t.sessions.clientele, r.Client, now)
 	}
 	if r.Outcome == Full && r.Pool.Held == 0 {
 		r.Outcome = Failed
@@ -310,7 +318,7 @@ func (t *Tracker) CanaryPlayed(up bool, now Instant) {
 // and calls peers only if there is something to compare. It returns whether the server is ejected.
 func (t *Tracker) ComparePeers(own *Sessions, peers func() Peers, now Instant) (ejected bool) {
 	was := t.outlier.ejected
-	enough := !t.sessions.clientele.several() || t.sessions.failed.since(now-Instant(outlierVotes)) >= t.limits.Failures
+	enough := !t.sessions.clientele.several() || t.sessions.compared.since(now-Instant(outlierVotes)) >= min(t.limits.Failures, maxVotes)
 	why := t.outlier.compare(own, peers, t.limits.Failures, enough, now)
 	if t.outlier.ejected != was {
 		t.changes = append(t.changes, OutlierChange{t.outlier.ejected, why})

@@ -4,8 +4,8 @@ import "time"
 
 // What the ends of sessions say about a server. A session that the server breaks counts towards its circuit, and so does one that
 // it ends at once with a code that says that something is wrong with it. But a client may bring that about: with its own key or
-// parameters, or with what it sends. So what fails at once over a connection that was dialed for one client alone does not count, and
-// while the server serves other sessions well, failures count by clients, of which it takes many.
+// parameters, or with what it sends. So what fails at once over a connection that was dialed for one client alone does not count, except in the
+// comparison with the server's peers, and while the server serves other sessions well, failures count by clients, of which it takes many.
 
 const (
 	// shortSession is how long a session must last before its end no longer says anything about its beginning.
@@ -50,7 +50,9 @@ type sessionLog struct {
 	heard   uint64  // frames of all sessions, when that was last asked
 	results Instant // when it was last found that there were more; 0 for never
 
-	failed votes   // clients whose sessions have failed, also before the last one that went well
+	compared votes // clients whose sessions have failed, those on connections of their own included: for the comparison with peers
+	failed   votes // of these, the ones that count here, also before the last session that went well
+
 	broken int     // failures in a row
 	alike  int     // of these, in the same way as another server
 	since  Instant // when the first of them was
@@ -99,6 +101,7 @@ func (l *sessionLog) lasting(now Instant) int {
 
 // fail counts a failure.
 func (l *sessionLog) fail(e *SessionEnd, now Instant) {
+	l.compared.add(&l.clientele, e.Client, now)
 	atOnce := e.AtOnce(now)
 	if e.Private && atOnce {
 		return

@@ -222,3 +222,32 @@ func TestFewClientsMakeNoOutlier(t *testing.T) {
 		}
 	}
 }
+
+// Nor is one of which few clients' own connections fail; that of many makes it one, though they open no circuit. Not even with limits above what is
+// remembered does it take more clients than that.
+func TestOwnConnectionsMakeAnOutlier(t *testing.T) {
+	for name, test := range map[string]struct {
+		clients  []Client
+		failures int
+		out      bool
+	}{"one": {strangers(1), 5, false}, "four": {strangers(4), 5, false}, "five": {strangers(5), 5, true}, "all that are remembered": {strangers(200), 200, true}} {
+		h := New(Limits{Parallel: 1, Failures: test.failures})
+		var sessions Sessions
+		for _, client := range []Client{alice, bob} {
+			sessions.Begin(noon)
+			h.SessionBegan(client, noon-60e9)
+			h.SessionEnded(SessionEnd{Client: client, Began: noon - 60e9}, noon)
+		}
+		for i := range 2 * test.failures {
+			sessions.Begin(noon)
+			sessions.Fail(noon)
+			client := test.clients[i%len(test.clients)]
+			h.SessionBegan(client, noon)
+			h.SessionEnded(SessionEnd{Client: client, Began: noon, Fault: "x", Private: true}, noon)
+		}
+		h.Review(noon, Connections{Cap: 8})
+		if out := h.ComparePeers(&sessions, func() Peers { return Peers{Serving: 3} }, noon); out != test.out || h.circuit.state != Closed {
+			t.Errorf("%s: ejected is %v; the circuit is %v", name, out, h.circuit.state)
+		}
+	}
+}

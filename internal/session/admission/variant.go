@@ -48,7 +48,7 @@ func variantOf(s *route.Service, req *handshake.Request, arrival *arrival) (stri
 	if trace := arrival.Trace; v.Private && trace.Own() {
 		passTrace(passing, &v, trace)
 	}
-	return s.Variants.Name(v), nil
+	return s.Variants.Name(v, record.Voter(arrival.Address, arrival.Identity)), nil
 }
 
 // known returns what the proxy itself knows of a client, which its service may tell the backends.

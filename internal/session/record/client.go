@@ -1,6 +1,7 @@
 package record
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
@@ -94,6 +95,22 @@ func TenantOf(who *identity.Identity) string {
 		return ""
 	}
 	return who.Tenant
+}
+
+// credentialSeed makes what stands for credentials impossible to guess.
+var credentialSeed = maphash.MakeSeed()
+
+// Voter returns whom the health of servers takes a client for.
+func Voter(at origin.Address, who *identity.Identity) backend.Client {
+	client := backend.Client{Address: at.Addr()}
+	if who != nil {
+		name := who.Key
+		if name == "" {
+			name = who.Subject
+		}
+		client.Credential = maphash.Comparable(credentialSeed, [...]string{who.Method, who.Tenant, name})
+	}
+	return client
 }
 
 // PlacesOf returns the place of each waiting client in its service's queue.

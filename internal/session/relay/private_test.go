@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 const withKeys = `
@@ -272,5 +274,32 @@ func TestVanishedBehindUpgrade(t *testing.T) {
 	}
 	if h := r.Backend.Health(); h.CircuitOpened != 0 {
 		t.Errorf("health: %+v", h)
+	}
+}
+
+// A server that answers 500 to many clients' own values, and no other does, gets no more of them for a while. Two clients do not keep it from
+// others.
+func TestServerThatRefusesAllIsOutlier(t *testing.T) {
+	for clients, out := range map[int]bool{20: true, 2: false} {
+		o := behind(t, origin.XForwardedFor, origin.ProxyOff, "127.0.0.0/8")
+		o.Profile, o.Cap, o.Queue, o.Backend = "", 40, 8, withYAML(t, withKeys)
+		o.Script, o.More = &wstest.Server{Answer: wstest.Refuse(http.StatusInternalServerError, "broken")}, []*wstest.Server{{Serve: readAll}}
+		r := newRig(t, o)
+		refused := 0
+		for i := range 20 {
+			address := fmt.Sprintf("X-Forwarded-For: 10.0.%d.1", i%clients)
+			p, response := r.Request(wstest.UpgradeRequest("/v1/test", "Authorization: Token mine", address))
+			switch response.StatusCode {
+			case http.StatusSwitchingProtocols: // it stays, so that the other server is less loaded
+			case http.StatusInternalServerError:
+				refused++
+				_ = p.Close()
+			default:
+				t.Fatal(response.Status)
+			}
+		}
+		if h := r.Backend.Health(); (h.Outliers > 0) != out || h.CircuitOpened != 0 || (refused < 15) != out {
+			t.Errorf("%d clients: %d of 20 were refused, %+v", clients, refused, h)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"hash/maphash"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -163,21 +162,8 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	}
 }
 
-// credentialSeed makes what stands for credentials impossible to guess.
-var credentialSeed = maphash.MakeSeed()
-
 // voter returns whose session it is, for the health of servers.
-func (s *Session) voter() backend.Client {
-	client := backend.Client{Address: s.record.Client.Addr()}
-	if who := s.record.Identity; who != nil {
-		name := who.Key
-		if name == "" {
-			name = who.Subject
-		}
-		client.Credential = maphash.Comparable(credentialSeed, [...]string{who.Method, who.Tenant, name})
-	}
-	return client
-}
+func (s *Session) voter() backend.Client { return record.Voter(s.record.Client, s.record.Identity) }
 
 // Record returns what is known of the session so far. It belongs to the session's loop, and is not to be changed.
 func (s *Session) Record() *record.Record { return &s.record }

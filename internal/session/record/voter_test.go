@@ -1,4 +1,4 @@
-package relay
+package record
 
 import (
 	"net/netip"
@@ -6,16 +6,13 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // The health of servers tells clients apart by their address and credential, of which it does not know what it is.
 func TestVoter(t *testing.T) {
 	at := origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:5000")}
-	voter := func(who *identity.Identity) backend.Client {
-		return (&Session{record: record.Record{Client: at, Identity: who}}).voter()
-	}
+	voter := func(who *identity.Identity) backend.Client { return Voter(at, who) }
 	if unknown := voter(nil); unknown != (backend.Client{Address: at.Addr()}) {
 		t.Errorf("a client without a credential is %+v", unknown)
 	}
