@@ -2,6 +2,7 @@ package backend
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
@@ -110,8 +111,8 @@ func (w *worker[C]) dialed(r result[C]) {
 	w.dialing--
 	now := w.now()
 	ended := w.outcome(r)
-	outcome := ended.Outcome
-	w.locked(func(t *health.Tracker) { t.DialEnded(r.attempt, ended, now) })
+	outcome, fullForClient := ended.Outcome, false
+	w.locked(func(t *health.Tracker) { fullForClient = t.DialEnded(r.attempt, ended, now) })
 	w.publish(now)
 	if ended.Failing {
 		w.peer.sessionBegan(now)
@@ -121,6 +122,8 @@ func (w *worker[C]) dialed(r result[C]) {
 	case outcome == health.Established:
 	case outcome == health.ClientRefused, outcome == health.AnonymousRefused && r.slot.Demanded(): // others that wait would be refused, too
 		r.slot.Refused(r.err)
+	case fullForClient: // so that others get the place
+		r.slot.Refused(fmt.Errorf("%w: %w", ErrFullForClient, r.err))
 	case errors.Is(r.err, panics.Err):
 		r.slot.GiveUp()
 	case outcome == health.Failed, outcome == health.Full:

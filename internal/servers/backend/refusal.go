@@ -20,6 +20,10 @@ import (
 // errFull is a working server's answer when it accepts no more connections. Dialing errors wrap it.
 var errFull = errors.New("the server is full")
 
+// ErrFullForClient is why a client that waits is refused whose server may be full for it only, while others are served there: it may ask again after
+// a pause.
+var ErrFullForClient = errors.New("the server may be full for this client only")
+
 // clientRefusedError is a server's answer to what clients say in their handshake.
 type clientRefusedError struct {
 	error

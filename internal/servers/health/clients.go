@@ -109,9 +109,10 @@ func (v *votes) add(c *clientele, client Client, now Instant) {
 	*v = append(list, vote{client, now})
 }
 
-// others reports whether another client has voted from then on.
-func (v votes) others(c *clientele, client Client, then Instant) bool {
-	return slices.ContainsFunc(v, func(vote vote) bool { return vote.at >= then && !c.same(vote.client, client) })
+// only reports whether no other client has voted within refusedWithin, while there are others.
+func (v votes) only(c *clientele, client Client, now Instant) bool {
+	then := now - Instant(refusedWithin)
+	return c.several() && !slices.ContainsFunc(v, func(vote vote) bool { return vote.at >= then && !c.same(vote.client, client) })
 }
 
 // since returns how many clients have voted from then on.

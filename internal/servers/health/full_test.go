@@ -37,3 +37,46 @@ func TestOneClientIsRefused(t *testing.T) {
 		t.Error("it is not known whom the server refuses")
 	}
 }
+
+// So does one client for whom a server has no connection. If it has none for a second client either, it is full, or broken if it holds none at all,
+// unless it has accepted another meanwhile.
+func TestOneClientIsTurnedAway(t *testing.T) {
+	several, lone := []Client{alice, bob}, []Client{alice}
+	for name, test := range map[string]struct {
+		known  []Client
+		dialed []Client // the zero value is for one who is accepted
+		held   int
+		full   bool
+	}{
+		"one client":                  {several, []Client{alice, neighbour}, 3, false},
+		"one client, nothing held":    {several, []Client{alice, neighbour}, 0, false},
+		"two clients":                 {several, []Client{alice, bob}, 3, true},
+		"two clients, nothing held":   {several, []Client{alice, bob}, 0, true},
+		"others are accepted between": {several, []Client{alice, {}, bob, {}}, 3, false},
+		"there is no other client":    {lone, []Client{alice}, 3, true},
+	} {
+		h := New(Limits{Parallel: 4, Failures: 5})
+		h.circuit.random = func(time.Duration) time.Duration { return 0 }
+		for _, client := range test.known {
+			h.SessionBegan(client, noon)
+		}
+		now := noon
+		for i := range 40 {
+			client := test.dialed[i%len(test.dialed)]
+			r := DialResult{Outcome: Full, Private: true, Client: client, Pool: Connections{Cap: 8, Held: test.held, All: test.held + 1}}
+			if client == (Client{}) {
+				r = DialResult{Outcome: Established, Private: true}
+			}
+			only := h.DialEnded(h.Dial(now), r, now)
+			h.Review(now, Connections{Cap: 8})
+			if r.Outcome == Full && !test.full && (!only || !h.Held(now) || h.Held(now+Instant(FirstHold))) {
+				t.Errorf("%s: it is not held for this client", name)
+			}
+			now += Instant(FirstHold)
+		}
+		well := h.circuit.state == Closed && h.Ceiling().Value == 0 && h.parallel > 1
+		if well == test.full || test.full && (h.circuit.state == Closed) != (test.held > 0) {
+			t.Errorf("%s: circuit %v, ceiling %d", name, h.circuit.state, h.Ceiling().Value)
+		}
+	}
+}

@@ -66,6 +66,7 @@ type Tracker struct {
 	full       int   // sessions refused because the server is full, since the last Review
 	refused    votes // clients whose sessions these were, and those before
 	beside     int   // sessions that the server served beside the last of them
+	turnedAway votes // clients that the server had no connection for, since it last accepted one
 
 	usable  bool // what Usable returns
 	reached reachability
@@ -161,21 +162,30 @@ func (t *Tracker) Dial(now Instant) Attempt {
 func (t *Tracker) Outdated(a Attempt) bool { return a.generation != t.generation }
 
 // DialEnded notes what became of an attempt. An outdated one says nothing. A server that says it is full, but holds no connection,
-// has failed.
-func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) {
+// has failed. DialEnded returns whether the server may be full for the client only that the connection was for: if it has turned no other away
+// since it last accepted a connection. Others wait for a moment then, in which the client goes elsewhere or pauses.
+func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) (fullForClient bool) {
 	t.dialing--
 	if t.Outdated(a) {
-		return
+		return false
 	}
 	t.sessions.clientele.see(r.Client)
 	if r.Failing {
 		t.sessions.compared.add(&t.sessions.clientele, r.Client, now)
+	}
+	if r.Outcome == Full && r.Private {
+		t.turnedAway.add(&t.sessions.clientele, r.Client, now)
+		if t.turnedAway.only(&t.sessions.clientele, r.Client, now) {
+			t.hold.refuse(0, true, now)
+			return true
+		}
 	}
 	if r.Outcome == Full && r.Pool.Held == 0 {
 		r.Outcome = Failed
 	}
 	switch r.Outcome {
 	case Established:
+		t.turnedAway = t.turnedAway[:0]
 		t.established(a, r.Private, now)
 	case Failed:
 		t.fail(r.Reason, now)
@@ -191,6 +201,7 @@ func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) {
 	case LocalShortage:
 		t.shortUntil = now + Instant(ShortPause)
 	}
+	return false
 }
 
 func (t *Tracker) established(a Attempt, private bool, now Instant) {
@@ -291,7 +302,7 @@ func (t *Tracker) SessionRefused(client Client, others int, now Instant) {
 // RefusesOnly reports whether the server has lately refused no sessions but this client's, while there are others: perhaps it is full for this
 // client only.
 func (t *Tracker) RefusesOnly(client Client, now Instant) bool {
-	return t.sessions.clientele.several() && !t.refused.others(&t.sessions.clientele, client, now-Instant(refusedWithin))
+	return t.refused.only(&t.sessions.clientele, client, now)
 }
 
 // Renew notes that the server is dialed with other settings from now on: what has failed before says nothing about those.
@@ -422,7 +433,7 @@ func (t *Tracker) renew(now Instant) {
 	t.generation++
 	t.circuit.renew()
 	t.acceptPredial()
-	t.probation, t.predialAt = probation{}, 0
+	t.probation, t.predialAt, t.turnedAway = probation{}, 0, nil
 	t.ForgetStall(now)
 	t.forgetLag()
 }

@@ -105,16 +105,22 @@ func (m *model) dialEnds(t *rapid.T) {
 		Established, Failed, Failed, Full, ClientRefused, AnonymousRefused, LocalShortage, Dropped,
 	}).Draw(t, "outcome")
 	r := DialResult{Outcome: outcome, Reason: "refused", Private: rapid.Bool().Draw(t, "private")}
+	if r.Private {
+		r.Client, r.Failing = m.client(), outcome == ClientRefused && rapid.Bool().Draw(t, "failing")
+	}
 	if outcome == Full {
 		r.Pool = m.connections()
 	}
-	if !m.health.Outdated(m.dialing[i]) && (outcome == Failed || outcome == Full && r.Pool.Held == 0) {
+	outdated, before := m.health.Outdated(m.dialing[i]), *m.health
+	forClient := m.health.DialEnded(m.dialing[i], r, m.now)
+	if !outdated && (outcome == Failed || outcome == Full && r.Pool.Held == 0 && !forClient) {
 		m.failed++
 	}
-	before := *m.health
-	m.health.DialEnded(m.dialing[i], r, m.now)
 	m.dialing = slices.Delete(m.dialing, i, i+1)
-	if outcome == LocalShortage || outcome == Dropped {
+	if forClient && (outcome != Full || !r.Private || !m.health.Held(m.now) || m.health.Ceiling() != before.Ceiling()) {
+		t.Errorf("a server that is full for a client: %+v, %+v", r, m.health)
+	}
+	if forClient || outcome == LocalShortage || outcome == Dropped {
 		if after := m.health; after.circuit.failures != before.circuit.failures || after.circuit.state != before.circuit.state ||
 			after.Usable() != before.Usable() || len(after.changes) != len(before.changes) {
 			t.Errorf("outcome %d is no failure: %+v before, %+v after", outcome, before.circuit, after.circuit)

@@ -201,8 +201,8 @@ func (q *queue[C]) refuse(variant string, why error) {
 		if w := q.ahead[i]; w.Variant == variant {
 			q.removeAhead(w)
 			q.totals.Refused++
-			w.refuse(why)
 			q.group.forgetTenant(w.tenant)
+			w.refuse(why)
 		}
 	}
 	l := q.ofVariant(variant)
@@ -214,12 +214,12 @@ func (q *queue[C]) refuse(variant string, why error) {
 		w := best.first
 		q.remove(w)
 		q.totals.Refused++
-		w.refuse(why)
 		q.group.forgetTenant(w.tenant)
+		w.refuse(why)
 	}
 }
 
-// refuse tells a client that has been taken out that it gets no connection.
+// refuse tells a client that has been taken out that it gets no connection. From then on, the caller of Acquire alone uses w.
 func (w *Waiter[C]) refuse(why error) {
 	w.refused = why
 	close(w.ready)

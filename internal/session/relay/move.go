@@ -2,7 +2,6 @@ package relay
 
 import (
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -12,6 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -100,12 +100,6 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	s.leg = leg{}
 }
 
-// For how long, or up to a quarter less, a server that is perhaps full for one client only is not asked again by it: it doubles with each time.
-const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
-
 // backInQueue has a session whose server is full wait at its client's place in the queue, for as long as clients may.
 func (s *Session) backInQueue() {
 	search, last := s.search, s.leg.found
@@ -115,8 +109,7 @@ func (s *Session) backInQueue() {
 		search.until, search.full, w.Place = last.until, last.full, last.waiter.Ticket()
 	}
 	if s.leg.conn.RefusesOnly(s.voter()) { // so others may be served there meanwhile
-		search.pause = min(lastPause, firstPause<<min(search.full, 10))
-		search.pause -= rand.N(search.pause/4 + 1)
+		search.pause = route.Pause(search.full)
 	}
 	search.full++
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
@@ -301,5 +302,71 @@ func TestServerThatRefusesAllIsOutlier(t *testing.T) {
 		if h := r.Backend.Health(); (h.Outliers > 0) != out || h.CircuitOpened != 0 || (refused < 15) != out {
 			t.Errorf("%d clients: %d of 20 were refused, %+v", clients, refused, h)
 		}
+	}
+}
+
+// A server that answers one client's own values with 503 may be full for that client only, whose others are served elsewhere, say. It waits, and is in
+// nobody's way: others get the last place, and neither does the ceiling fall nor the circuit open.
+func TestFullForOneClientHarmsNoOther(t *testing.T) {
+	const good, busy = "Authorization: Token good", "Authorization: Token busy"
+	from := func(network int) string { return fmt.Sprintf("X-Forwarded-For: 10.0.%d.1", network) }
+	for name, stays := range map[string]bool{"beside a session": true, "alone": false} {
+		t.Run(name, func(t *testing.T) {
+			var full atomic.Bool
+			full.Store(true)
+			o := behind(t, origin.XForwardedFor, origin.ProxyOff, "127.0.0.0/8")
+			o.Profile, o.Cap, o.Queue, o.Backend = "", 2, 8, withYAML(t, withKeys)
+			o.Script = &wstest.Server{Answer: wstest.AcceptUnless(func(req *handshake.Request) *handshake.Refusal {
+				if full.Load() && req.Header.Get("Authorization") == "Token busy" {
+					return &handshake.Refusal{Status: http.StatusServiceUnavailable, Reason: "too many connections of this key"}
+				}
+				return nil
+			})}
+			r := newRig(t, o)
+			first := r.askFor("", good, from(1))
+			server := r.Accepted()
+			talk(t, first, server, "first")
+			if !stays {
+				_, _ = first.Close(), server.Close()
+				wstest.Eventually(t, "it has ended", func() bool { s := r.Backend.Stats(); return s.Used() == 0 })
+			}
+			waits := r.Connect(wstest.UpgradeRequest("/v1/test", busy, from(2)))
+			wstest.Eventually(t, "it is refused several times", func() bool { return r.Script.Counts().Upgrades >= 4 })
+			other := r.askFor("", good, from(3))
+			server = r.Accepted()
+			talk(t, other, server, "other")
+			if s, h := r.Backend.Stats(), r.Backend.Health(); s.Ceiling != 2 || s.Totals.DialFailed != 0 || h.CircuitOpened != 0 || !h.Reachable {
+				t.Errorf("stats %+v, health %+v", s, h)
+			}
+			_, _ = other.Close(), server.Close()
+			full.Store(false)
+			waits.ExpectUpgrade()
+			talk(t, waits, r.Accepted(), "it was not in vain")
+		})
+	}
+}
+
+// It goes to another server at once.
+func TestFullForOneClientElsewhere(t *testing.T) {
+	o := behind(t, origin.XForwardedFor, origin.ProxyOff, "127.0.0.0/8")
+	o.Profile, o.Cap, o.Queue, o.Backend = "", 9, 8, withYAML(t, withKeys)
+	only := "192.0.2.7"
+	o.Script = &wstest.Server{Answer: wstest.AcceptUnless(func(req *handshake.Request) *handshake.Refusal {
+		if req.Header.Get("Authorization") == "Token "+only {
+			return &handshake.Refusal{Status: http.StatusServiceUnavailable}
+		}
+		return nil
+	})}
+	o.More = []*wstest.Server{{}}
+	r := newRig(t, o)
+	for i := range 8 { // the other server has more sessions then, so that this one is asked first
+		address := fmt.Sprintf("10.0.%d.1", i%2)
+		if i >= 4 {
+			address = only
+		}
+		r.askFor("", "Authorization: Token "+address, "X-Forwarded-For: "+address)
+	}
+	if a, b := r.Backend.Stats(), r.Backends[1].Stats(); a.Leased+b.Leased != 8 || b.Leased < 4 || a.Ceiling != 9 || a.Totals.Refused == 0 {
+		t.Errorf("%+v, %+v", a, b)
 	}
 }

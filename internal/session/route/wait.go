@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -31,15 +32,49 @@ func (n *News) ready() <-chan struct{} {
 	return n.Ready
 }
 
-// Wait waits for the connection of a client in the queue. It returns an error when the time is up, when left is closed because the client left
-// (ErrLeft), when an operator ends the wait (killed brings the reason), when ctx ends because the process does, or when the service is removed.
-// A client that was accepted is told its news meanwhile; nil for none.
+// For how long, or up to a quarter less, a client does not ask again whose server is perhaps full for it only: it doubles with each time.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// Pause returns for how long a client does not ask again whose server is perhaps full for it only, after that many pauses before.
+func Pause(before int) time.Duration {
+	pause := min(lastPause, firstPause<<min(before, 10))
+	return pause - rand.N(pause/4+1)
+}
+
+// pauseAfter returns for how long a client that was turned away that often leaves the queue. It asks all servers before it pauses: one that has
+// turned it away is held for a moment.
+func (s *Service) pauseAfter(turnedAway int) time.Duration {
+	servers, _ := s.Group.Loads()
+	rounds, rest := turnedAway/max(len(servers), 1), turnedAway%max(len(servers), 1)
+	if rest > 0 {
+		return 0
+	}
+	return Pause(rounds - 1)
+}
+
+// again returns what a client that was in the queue asks with for another connection, at its place there.
+func again(w *pool.Waiter[*backend.Conn]) pool.Waiter[*backend.Conn] {
+	return pool.Waiter[*backend.Conn]{
+		Key: w.Key, Variant: w.Variant, Tenant: w.Tenant, Begun: w.Begun, Back: true, Place: w.Ticket(),
+		Ahead: w.Ahead, Avoid: w.Avoid, Only: w.Only, Prefer: w.Prefer,
+	}
+}
+
+// Wait waits for the connection of a client in the queue, which leaves it for a pause whenever its server may be full for it only. Wait returns an
+// error when the time is up, when left is closed because the client left (ErrLeft), when an operator ends the wait (killed brings the reason), when
+// ctx ends because the process does, or when the service is removed. A client that was accepted is told its news meanwhile; nil for none.
 func (s *Service) Wait(
 	ctx context.Context, waiter *pool.Waiter[*backend.Conn], until time.Time, left <-chan struct{}, killed <-chan string, news *News,
 ) (*backend.Conn, error) {
 	timeout := time.NewTimer(time.Until(until))
 	defer timeout.Stop()
 	why, err := pool.TimedOut, error(nil)
+	ready := waiter.Ready()     // nil while the client pauses
+	var paused <-chan time.Time // nil while it is in the queue
+	turnedAway := 0
 	for {
 		select {
 		case <-news.ready():
@@ -47,11 +82,27 @@ func (s *Service) Wait(
 				continue
 			}
 			why, err = pool.LeftEarly, ErrLeft
-		case conn := <-waiter.Ready():
-			if refused := waiter.Refused(); refused != nil {
+		case conn := <-ready:
+			switch refused := waiter.Refused(); {
+			case refused == nil:
+				return conn, nil
+			case !errors.Is(refused, backend.ErrFullForClient):
 				return nil, refusal(refused)
 			}
-			return conn, nil
+			turnedAway++
+			*waiter = again(waiter)
+			ready, paused = nil, time.After(s.pauseAfter(turnedAway))
+			continue
+		case <-paused:
+			conn, ok, err := s.Group.Acquire(waiter)
+			switch {
+			case err != nil:
+				return nil, Unavailable(err.Error())
+			case ok:
+				return conn, nil
+			}
+			ready, paused = waiter.Ready(), nil
+			continue
 		case <-timeout.C:
 			err = Unavailable("no connection came free in time")
 		case <-left:
@@ -66,9 +117,12 @@ func (s *Service) Wait(
 		}
 		break
 	}
+	if ready == nil {
+		return nil, err
+	}
 	conn, leased := s.Group.Leave(waiter, why) // leased if it got a connection at the last moment
 	switch {
-	case !leased && waiter.Refused() != nil: // at the last moment
+	case !leased && waiter.Refused() != nil && !errors.Is(waiter.Refused(), backend.ErrFullForClient): // at the last moment
 		return nil, refusal(waiter.Refused())
 	case !leased:
 		return nil, err
