@@ -366,9 +366,29 @@ func TestChallenges(t *testing.T) {
 		count uint64
 		ok    bool
 	}{
-		{0, false}, {1, true}, {1, false}, {3, true}, {2, true}, {2, false}, {3, false}, {windowSize + 6, true}, {7, true}, {6, false}, {7, false},
-		{windowSize + 5, true}, {windowSize + 6, false}, {windowSize + 8, true}, {8, false}, {9, true}, {windowSize + 9, true}, {windowSize + 9, false},
-		{1 << 40, true}, {windowSize + 7, false}, {1<<40 - 1, true}, {1<<40 - windowSize, false}, {1<<40 - windowSize + 1, true},
+		{0, false},
+		{1, true},
+		{1, false},
+		{3, true},
+		{2, true},
+		{2, false},
+		{3, false},
+		{windowSize + 6, true},
+		{7, true},
+		{6, false},
+		{7, false},
+		{windowSize + 5, true},
+		{windowSize + 6, false},
+		{windowSize + 8, true},
+		{8, false},
+		{9, true},
+		{windowSize + 9, true},
+		{windowSize + 9, false},
+		{1 << 40, true},
+		{windowSize + 7, false},
+		{1<<40 - 1, true},
+		{1<<40 - windowSize, false},
+		{1<<40 - windowSize + 1, true},
 	} {
 		if got := c.use(nonce, "a", use.count); got != use.ok {
 			t.Errorf("count %d: %t", use.count, got)
