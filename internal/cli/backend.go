@@ -75,7 +75,7 @@ You may omit --service while only one service exists.`,
 			if err := fields.check(); err != nil {
 				return err
 			}
-			return write.run(cmd, true, func(now *config.Content) (config.Change, error) {
+			return write.run(cmd, false, func(now *config.Content) (config.Change, error) {
 				if err := ownService(now, fields.values); err != nil {
 					return config.Change{}, err
 				}

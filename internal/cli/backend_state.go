@@ -66,7 +66,8 @@ func sessionsLeft(b *api.Backend) string {
 
 func connectionsMissing(b *api.Backend) string {
 	wanted := min(b.Warm, b.MostConnections()-b.Leased-b.Resetting-b.Retiring)
-	if b.Idle >= wanted && b.Health.Condition().Word == api.Healthy {
+	untried := b.Totals.Dialed == 0 && b.Totals.DialFailed == 0 && b.Dialing == 0 // nothing is known of it, as before the first client
+	if b.Idle >= wanted && (b.Health.Condition().Word == api.Healthy || wanted <= 0 && untried) {
 		return ""
 	}
 	text := fmt.Sprintf("%d of %d warm connections", b.Idle, max(wanted, 0))
@@ -159,7 +160,11 @@ func newBackendStateCommand(to transition) *cobra.Command {
 					proxy: t.proxy.API(), names: names, to: to, timeout: waiting.timeout, every: pollEvery, messages: cmd.ErrOrStderr(), version: version,
 				}
 				if waiting.move {
-					return moveAll(cmd, w, t.proxy.API(), orderFlags{who: write.who, why: write.why}, waiting.timeout)
+					out := cmd.OutOrStdout()
+					if write.output.forPrograms() { // which read the change there
+						out = cmd.ErrOrStderr()
+					}
+					return moveAll(cmd, w, t.proxy.API(), orderFlags{who: write.who, why: write.why}, waiting.timeout, out)
 				}
 				return w.run(cmd.Context())
 			})

@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
@@ -224,7 +225,7 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, p *throug
 			return err
 		}
 	}
-	report := &calibrate.Report{URL: url, Profile: c.profile, Model: c.model, At: time.Now().UTC(), Limits: c.search.Limits}
+	report := &calibrate.Report{URL: secret.URL(url), Profile: c.profile, Model: c.model, At: time.Now().UTC(), Limits: c.search.Limits}
 	var limits *proxyLimits
 	if p != nil {
 		limits = p.limits

@@ -143,6 +143,9 @@ value that differs from the default, in a stable order. The output includes the 
 				if err != nil {
 					return err
 				}
+				if err := t.hasSecrets(cmd.Context(), &content); err != nil {
+					return err
+				}
 				text := file.Encode(&content)
 				if to == "" || to == "-" {
 					_, err = cmd.OutOrStdout().Write(text)

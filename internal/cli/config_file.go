@@ -130,7 +130,7 @@ func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, allowE
 	if prune && isEmpty(&wanted) && !allowEmpty {
 		return invalidError(fmt.Errorf("%s: %w", name, errEmpty))
 	}
-	return write.run(cmd, true, replacing(&wanted, prune, write.tenants))
+	return write.run(cmd, !write.dryRun, replacing(&wanted, prune, write.tenants))
 }
 
 func newConfigDiffCommand() *cobra.Command {
@@ -156,6 +156,9 @@ differences, and 2 after an error.`,
 				err = from.use(cmd, false, func(t *target) error {
 					now, _, err := t.content(cmd.Context())
 					if err != nil {
+						return err
+					}
+					if err := t.hasSecrets(cmd.Context(), &now); err != nil {
 						return err
 					}
 					to := merged(&now, &wanted, prune, tenants)

@@ -98,4 +98,8 @@ func TestWaitForServers(t *testing.T) {
 	if text := left(); text != "" {
 		t.Errorf("left: %s", text)
 	}
+	w.to, now.Discovery[0].Reason = enabling, "no such host"
+	if text := left(); text != "gpu: no server was found yet: no such host" {
+		t.Errorf("left: %s", text)
+	}
 }

@@ -61,7 +61,7 @@ func newAddCommand(kind config.Kind, long, example string) *cobra.Command {
 				write.secret = apikey.New()
 				fields.values["hash"] = apikey.HashOf(write.secret).String()
 			}
-			return write.run(cmd, true, adding(kind, args[0], fields.values))
+			return write.run(cmd, kind == config.KindService && !write.dryRun, adding(kind, args[0], fields.values))
 		},
 	}
 	fields = addFieldFlags(cmd, kind)

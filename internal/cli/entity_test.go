@@ -118,6 +118,7 @@ func TestChangeErrors(t *testing.T) {
 // Without a service, and with several, a backend must name one.
 func TestOwnService(t *testing.T) {
 	s := onDatabase(t)
+	s.must("service add stt", "service rm stt --yes")
 	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a", "--connections", "8"}, 1, "no service exists for the backend: add one with 'wsbouncer service add NAME'"})
 	s.must("service add stt --path /v1/stt", "service add mt --path /v1/mt")
 	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a", "--connections", "8"}, 2, "--service: the value is missing: use one of mt, stt"})
@@ -236,7 +237,8 @@ func TestProfiles(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *stage) {
 		one := s.write("# ours\nfrom: vosk\nlimits: {sessions: 7}\n")
 		many := s.write("profiles:\n  other: {from: echo}\n  mine:\n    from: vosk # ours, too\n")
-		same(t, "added", s.must("profile add mine --file "+one), "profile mine: added (yaml (3 lines))\nVersion 0 -> 1")
+		s.must("service add mt")
+		same(t, "added", s.must("profile add mine --file "+one), "profile mine: added (yaml (3 lines))\nVersion 1 -> 2")
 		same(t, "as written", s.must("profile show mine"), "profiles:\n  mine:\n    # ours\n    from: vosk\n    limits: {sessions: 7}\n")
 		if out := s.must("profile show mine --effective"); !strings.Contains(out, "sessions: 7") || !strings.Contains(out, "reset:") || strings.Contains(out, "ours") {
 			t.Errorf("with all that it inherits:\n%s", out)
@@ -244,9 +246,9 @@ func TestProfiles(t *testing.T) {
 		if out := s.must("profile ls"); !strings.Contains(out, "mine ") || !strings.Contains(out, "vosk ") {
 			t.Errorf("the list:\n%s", out)
 		}
-		same(t, "replaced", s.must("profile set mine --file "+many), "profile mine: yaml (3 lines) -> (1 line)\nVersion 1 -> 2")
+		same(t, "replaced", s.must("profile set mine --file "+many), "profile mine: yaml (3 lines) -> (1 line)\nVersion 2 -> 3")
 		same(t, "as written", s.must("profile show mine"), "profiles:\n  mine:\n    from: vosk # ours, too\n")
-		s.must("service add stt --profile mine")
+		s.must("service add stt --path /stt --profile mine")
 		bad := s.write("from: vosk\nrest: {}\n")
 		s.refuse(
 			refusal{[]string{"profile", "add", "mine", "--file", one}, 1, "the profile mine already exists: use 'wsbouncer profile set mine' to change it"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,8 @@ type mover struct {
 	out   io.Writer
 	every time.Duration // between two looks
 
-	told map[string]bool // the sessions whose result was printed
+	told    map[string]bool    // the sessions whose result was printed
+	missing []api.MissingProxy // that may not have got the order
 }
 
 // errNotMoved is that the session stays where it is.
@@ -89,7 +91,7 @@ var errNotMoved = errors.New("the session was not moved")
 func (m *mover) run(ctx context.Context, path string, query url.Values) error {
 	var moving api.Moving
 	err := m.proxy.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Query: query, Body: m.order.order()}, &moving)
-	m.told = make(map[string]bool)
+	m.told, m.missing = make(map[string]bool), moving.Missing
 	for err == nil {
 		m.tell(&moving)
 		if moving.Done {
@@ -122,13 +124,16 @@ func (m *mover) tell(moving *api.Moving) {
 // result prints the sum for a backend, and returns the error for sessions that were not moved.
 func (m *mover) result(moving *api.Moving) (err error) {
 	stayed := moving.Count(api.MoveRefused)
-	if len(moving.Missing) > 0 {
-		var all []error
-		for i := range moving.Missing {
-			all = append(all, errors.New(moving.Missing[i].String()))
-		}
-		defer func() { err = errors.Join(append(all, err)...) }()
+	var unknown []error
+	for i := range moving.Missing {
+		unknown = append(unknown, errors.New(moving.Missing[i].String()))
 	}
+	for i := range m.missing { // it has nothing to say of an order that it did not get
+		if !slices.ContainsFunc(moving.Missing, func(now api.MissingProxy) bool { return now.ID == m.missing[i].ID }) {
+			unknown = append(unknown, errors.New(m.missing[i].String()))
+		}
+	}
+	defer func() { err = errors.Join(append(unknown, err)...) }()
 	if moving.Backend != "" {
 		if len(moving.Sessions) == 0 {
 			fmt.Fprintf(m.out, "backend %s: no sessions to move\n", moving.Backend)
@@ -161,13 +166,13 @@ func openSessions(m *api.Moving) (n int) {
 }
 
 // moveAll empties backends one after the other, once the version of the configuration that takes new clients from them is in force.
-func moveAll(cmd *cobra.Command, w *waiter, proxy *client.Client, order orderFlags, timeout time.Duration) error {
+func moveAll(cmd *cobra.Command, w *waiter, proxy *client.Client, order orderFlags, timeout time.Duration, out io.Writer) error {
 	if err := w.inForce(cmd.Context()); err != nil {
 		return err
 	}
 	var all []error
 	for _, name := range w.names {
-		m := mover{proxy: proxy, order: order, out: cmd.OutOrStdout(), every: w.every}
+		m := mover{proxy: proxy, order: order, out: out, every: w.every}
 		path := api.BackendsPath + "/" + url.PathEscape(name) + "/move"
 		if err := m.run(cmd.Context(), path, url.Values{"timeout": {timeout.String()}}); err != nil {
 			all = append(all, err)

@@ -27,6 +27,13 @@ var playedMoves = map[string][2]api.Moving{
 			{ID: "q7m2kd4x-4", State: api.MoveRefused, Why: "no other backend has a place"},
 		}},
 	},
+	"q7m2kd4x-5": {
+		{
+			Sessions: []api.MovingSession{{ID: "q7m2kd4x-5", State: api.MoveWaiting}},
+			Missing:  []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "it did not answer"}},
+		},
+		{Done: true, Sessions: []api.MovingSession{{ID: "q7m2kd4x-5", State: api.MoveDone, To: "gpu-2"}}},
+	},
 	"gpu-2": {{Backend: "gpu-2", Done: true, Sessions: []api.MovingSession{{ID: "q7m2kd4x-9", State: api.MoveDone, To: "gpu-1"}}}},
 	"q7m2kd4x-1": {
 		{Sessions: []api.MovingSession{{ID: "q7m2kd4x-1", State: api.MoveWaiting}}},
@@ -124,6 +131,26 @@ backend gpu-1: 2 sessions moved, 1 not moved, 1 ended meanwhile`)
 		t.Errorf("all moved: %s", out)
 	}
 	same(t, "the order", s.moves.take(), "gpu-2?timeout=0s by alice:")
+	s.playing(func() api.Stats {
+		stats := playedStats()
+		stats.Backends[1].State, stats.Configuration.Version = "draining", "8"
+		return stats
+	})
+	s.must("backend enable gpu-2")
+	status, out, messages = s.run("backend", "drain", "gpu-2", "--move", "--output", "json")
+	var change any
+	if err := json.Unmarshal([]byte(out), &change); err != nil || status != 0 || !strings.Contains(messages, "session q7m2kd4x-9: moved to gpu-1") {
+		t.Errorf("as JSON: status %d, %v: %s %s", status, err, out, messages)
+	}
+}
+
+// A proxy that did not answer when the order was given may not have it, whatever it answers later.
+func TestMoveThatAProxyMissed(t *testing.T) {
+	s := onProxy(t, open).begin()
+	status, out, messages := s.run("session", "move", "q7m2kd4x-5")
+	if status != 1 || !strings.Contains(out, "moved to gpu-2") || !strings.Contains(messages, "proxy-b") {
+		t.Errorf("status %d, %s, %s", status, out, messages)
+	}
 }
 
 // Lists and the status of a proxy with failover show it.

@@ -98,7 +98,7 @@ either the profile itself, such as "from: vosk", or several profiles by name. Co
 			if err != nil {
 				return invalidError(fmt.Errorf("--file: %w", err))
 			}
-			return write.run(cmd, verb == config.Add, plan(config.KindProfile, args[0], config.Values{"yaml": yaml}))
+			return write.run(cmd, false, plan(config.KindProfile, args[0], config.Values{"yaml": yaml}))
 		},
 	}
 	cmd.Flags().StringVarP(&from, "file", "f", "", "YAML file with the profile, - for standard input")

@@ -38,6 +38,13 @@ func TestDryRunOfReader(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant %s", line, out, want)
 		}
 	}
+	s.access = api.Access{Role: api.RoleReader}
+	for _, line := range []string{"config export", "config diff " + s.write("services: {}\n")} { // neither a backup nor a comparison
+		if status, out, messages := s.run(strings.Fields(line)...); status == 0 || status == 1 && strings.HasPrefix(line, "config diff") || out != "" || !strings.Contains(messages, "operators' token") {
+			t.Errorf("%s: status %d, %s %s", line, status, out, messages)
+		}
+	}
+	s.access = api.Access{}
 	s.must("config show", "service ls", "key ls", "backend show gpu-1")
 	s.refuse(
 		refusal{[]string{"backend", "set", "gpu-1", "--service", "nosuch", "--dry-run"}, 2, "backend gpu-1: service: unknown service"},
@@ -69,7 +76,7 @@ func TestReadOnlyAddress(t *testing.T) {
 	s.playing(func() api.Stats { return stats })
 	proxy := s.where
 	s.where = []string{"--database", s.database}
-	s.must("tenant add acme")
+	s.must("service add stt", "tenant add acme")
 	s.where = proxy
 	asked := strings.Join(proxy, " ")
 	const here, found = "unix:/run/ws/admin.sock", ""

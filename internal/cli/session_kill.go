@@ -28,7 +28,7 @@ func newSessionKillCommand() *cobra.Command {
 		Use:   "kill ID... | --backend NAME",
 		Short: "End sessions",
 		Long: `End sessions, and the wait of clients. A client gets the close code 1012 and a reason; its connection to the
-backend is made clean for the next client, or closed. The beginning of an id is enough if no other begins so.
+backend is made clean for the next client, or closed.
 
 With --backend, the command ends all sessions that a backend serves now, spread evenly over the time --within, so
 that their clients do not all come back at once. Drain the backend first ('wsbouncer backend drain'), or else new

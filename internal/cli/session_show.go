@@ -22,7 +22,7 @@ func newSessionShowCommand() *cobra.Command {
 		Short: "Show everything that is known about a session",
 		Long: `Show everything that is known about a session: what it has relayed, its place in the queue while it waits, its
 connection to the backend and the sessions that had it before, and how the session ended. The proxy remembers the
-latest sessions that have ended. The beginning of an id is enough if no other begins so.`,
+latest sessions that have ended.`,
 		Example:           "  wsbouncer session show q7m2kd4x-1042",
 		ValidArgsFunction: completeSessions(false),
 		Args: func(cmd *cobra.Command, args []string) error {

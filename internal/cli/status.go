@@ -80,7 +80,10 @@ func readStatus(ctx context.Context, proxy *client.Client) (*proxyStatus, error)
 	}
 	diagnosis.DescribeOlder(&s.Stats)
 	ended, err := sessions(ctx, proxy, api.SessionQuery{State: api.StateEnded})
-	if errors.As(err, new(*client.UnreachableError)) || ctx.Err() != nil {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if errors.As(err, new(*client.UnreachableError)) {
 		return nil, err
 	}
 	s.hidden = err

@@ -93,6 +93,10 @@ func TestNoTarget(t *testing.T) {
 	for _, c := range []refusal{
 		{[]string{"backend", "ls"}, 2, "no proxy and no database is given, and no proxy on this machine has its admin socket at " + filepath.Join(directory, "admin.sock")},
 		{[]string{"backend", "ls", "--database", missing}, 1, "the database " + missing + " does not exist"},
+		{[]string{"backend", "add", "gpu-1", "ws://a", "--connections", "1", "--database", missing}, 1, "the database " + missing + " does not exist"},
+		{[]string{"key", "add", "phone", "--database", missing}, 1, "the database " + missing + " does not exist"},
+		{[]string{"tenant", "add", "acme", "--database", missing}, 1, "the database " + missing + " does not exist"},
+		{[]string{"service", "add", "stt", "--dry-run", "--database", missing}, 1, "the database " + missing + " does not exist"},
 		{[]string{"backend", "set", "gpu-1", "--weight", "1", "--database", missing}, 1, "the database " + missing + " does not exist"},
 		{[]string{"backend", "ls", "--database", "mysql://a:s3cret@b/c"}, 2, `--database: invalid database "mysql://a:xxxxx@b/c"`},
 		{[]string{"backend", "ls", "--database", ":memory:"}, 2, ":memory: would end with this command"},

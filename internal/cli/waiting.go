@@ -139,6 +139,9 @@ func (w *waiter) left(ctx context.Context) (text, same string, err error) {
 			words = append(words, name+": version "+w.version+" is not in force yet"+where)
 			continue
 		}
+		if len(all) == 0 && w.to.state == enabling.state { // nothing is served before its name has servers
+			words = append(words, strings.TrimSuffix(name+": no server was found yet: "+now.Lookup(name).Reason, ": "))
+		}
 		for _, b := range all {
 			if text := w.to.left(b); text != "" {
 				words = append(words, b.Name+": "+text+sessionsBy(b))

@@ -112,6 +112,17 @@ func TestWaitForConnections(t *testing.T) {
 	}
 }
 
+// A backend that is dialed for clients only is back before the first of them comes.
+func TestWaitForNoConnections(t *testing.T) {
+	b := leased("gpu-1", "enabled", 0)
+	b.Warm, b.Reachable, b.Reason = 0, false, "not dialed yet"
+	other := b
+	other.Name = "gpu-2"
+	if messages, took, err := waitFor(t, enabling, time.Hour, backends(b, other)); err != nil || took > time.Minute {
+		t.Errorf("%v after %v, %s", err, took, messages)
+	}
+}
+
 // A command does not wait for what cannot come.
 func TestWaitForTheImpossible(t *testing.T) {
 	refused := errors.New("refused")

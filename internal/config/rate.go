@@ -14,7 +14,7 @@ func limitFields(l *limits.Limits) []field {
 		limits.MaxMessage:  "maximum size of a client's message; 0 for the service's limit",
 		limits.MaxSession:  "maximum duration of a session; 0 for the service's limit",
 		limits.AudioQuota:  "maximum audio that clients send and get per day or month (UTC)",
-		limits.IdleTimeout: "end a session after this time without a frame; 0 for the service's limit",
+		limits.IdleTimeout: "end a session after this time without a message; 0 for the service's limit",
 	}
 	var fields []field
 	for limit, help := range helps {

@@ -109,7 +109,7 @@ func (s *Service) fields() []field {
 			&s.Queue, 0, 1_000_000)},
 		{"queue-timeout", "10s", "maximum time that a client waits for a connection", value.NewDuration(&s.QueueTimeout, 0)},
 		{"max-message", "16MiB", "maximum size of a client's message; 0 for no limit", value.NewSize(&s.MaxMessage, 0, math.MaxInt64)},
-		{"idle-timeout", "0s", "end a session after this time without a frame; 0 for never", value.NewDuration(&s.IdleTimeout, 0)},
+		{"idle-timeout", "0s", "end a session after this time without a message; 0 for never", value.NewDuration(&s.IdleTimeout, 0)},
 		{"audio-idle", "0s", "end a session after this time without audio from its client; 0 for never", value.NewDuration(
 			&s.AudioIdle, 0)},
 		{"max-session", "0s", "maximum duration of a session; 0 for no limit", value.NewDuration(&s.MaxSession, 0)},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -73,7 +74,7 @@ func (r *run) fill(result *Result) {
 // targets makes room for the figures of each target.
 func (r *Result) targets(urls []string) {
 	for _, url := range urls[len(r.Targets):] {
-		r.Targets = append(r.Targets, TargetResult{URL: url})
+		r.Targets = append(r.Targets, TargetResult{URL: secret.URL(url)})
 	}
 }
 

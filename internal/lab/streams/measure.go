@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -54,7 +55,7 @@ func newRun(ctx context.Context, o Options) *run {
 	r.result.Figures = newFigures(o.Streams)
 	for i, t := range o.Targets {
 		clients := (o.Streams + len(o.Targets) - 1 - i) / len(o.Targets)
-		r.result.Targets = append(r.result.Targets, load.TargetResult{URL: t.Server(), Figures: newFigures(clients)})
+		r.result.Targets = append(r.result.Targets, load.TargetResult{URL: secret.URL(t.Server()), Figures: newFigures(clients)})
 	}
 	return r
 }

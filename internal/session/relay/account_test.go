@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // idly has backends speak a built-in profile on connections that are dialed in advance.
@@ -137,5 +139,41 @@ func TestUsageOfMovedSession(t *testing.T) {
 	want := meter.Audio{Micros: 4 * chunk * 1e6 / sessiontest.VoskSecond, Bytes: 4*chunk + uint64(len(sessiontest.VoskConfig))}
 	if booked.In != want || booked.Sessions != 1 || booked.Results != 4 {
 		t.Errorf("%+v, want %+v, 1 session, 4 results", booked, want)
+	}
+}
+
+// The greeting of a server is not used, and one that ends the session before it begins there takes nothing away.
+func TestUsageOfLegThatEndsAtOnce(t *testing.T) {
+	hello := `{"type": "hello", "capabilities": "` + strings.Repeat("x", 1000) + `"}`
+	greets := wstest.Accept("", wstest.ServerFrame(true, frame.Text, hello)...)
+	refuses := wstest.Accept("", wstest.ServerFrame(true, frame.Close, frame.AppendClosePayload(nil, frame.PolicyViolation, "bad key"))...)
+	var dialed atomic.Int32
+	first := make(chan int, 1)
+	o := sessiontest.Failover("realtimestt", 2, setup{Cap: 2, Queue: 8, Backend: func(o *backend.Options) { o.Settings.Warm = 0 }})
+	for i, script := range append([]*wstest.Server{o.Script}, o.More...) {
+		script.Answer = func(nc net.Conn, req *handshake.Request) bool {
+			if dialed.Add(1) == 1 {
+				first <- i
+				return greets(nc, req)
+			}
+			return refuses(nc, req)
+		}
+	}
+	var booked meter.Used
+	ended := make(chan struct{})
+	r := newRig(t, o, func(o *Options) {
+		o.Book = func(u Usage) {
+			booked.Add(u.Used)
+			close(ended)
+		}
+	})
+	client := r.askFor("", "Authorization: Bearer mine")
+	client.Expect(frame.Text, hello)
+	r.Scripts[<-first].Take().Reset()
+	client.ExpectClose(frame.PolicyViolation, "bad key")
+	_ = client.Close()
+	wstest.Receive(t, ended, "the usage")
+	if booked.Out.Bytes != 0 || booked.Results != 0 {
+		t.Errorf("%+v", booked)
 	}
 }

@@ -68,6 +68,9 @@ func (s *Session) presentFromBackend(conn *backend.Conn, run *frame.Run, b []byt
 func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) {
 	conn := s.leg.conn
 	s.tap.BackendStep(step, raw, ends)
+	if passes := step.Pass == profile.Relay || step.Pass == profile.Release; passes || begins || ends {
+		s.leg.down.withheld = !passes && !ends
+	}
 	switch step.Pass {
 	case profile.Relay:
 		if len(raw) > 0 {

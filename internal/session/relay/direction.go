@@ -18,6 +18,7 @@ type direction struct {
 	pinging   bool          // a ping waits
 	closed    bool          // nothing more may be sent
 	partial   bool          // with failover: what was sent ends within a message
+	withheld  bool          // the frame that the scanner is in was withheld from its beginning
 	pings     *backend.Conn // makes the payload of a ping; nil if no pings are sent this way
 	pong      *[]byte       // payload to answer the receiver's last ping with; nil for none
 	close     *[]byte       // payload of the close frame to send; nil for none
@@ -60,7 +61,7 @@ func (d *direction) queueClose(code frame.CloseCode, reason string) {
 
 // midFrame reports whether what has passed ends within a frame.
 func (d *direction) midFrame() bool {
-	return d.partial || d.scanner != nil && !d.scanner.AtFrameBoundary()
+	return d.partial || !d.withheld && d.scanner != nil && !d.scanner.AtFrameBoundary()
 }
 
 // insertNow inserts what waits, unless a frame is incomplete.

@@ -131,6 +131,26 @@ func TestBackendLostInFrame(t *testing.T) {
 	}
 }
 
+// A client that has got nothing of the message in which its backend is lost is told why its session ends: the message was held until it was whole.
+func TestBackendLostInHeldMessage(t *testing.T) {
+	r := newRig(t, setup{Backend: withYAML(t, "profiles: {p: {from: cartesia, variant: none, predial: idle}}")})
+	client, server := r.Session()
+	const request = `{"context_id": "1", "transcript": "hello", "continue": false}`
+	client.Send(frame.Text, request)
+	server.Expect(frame.Text, request)
+	const chunk = `{"type": "chunk", "context_id": "1", "data": "AAAA"}`
+	server.Send(frame.Text, chunk)
+	client.Expect(frame.Text, chunk)
+	server.SendBytes(server.Encode(true, frame.Text, []byte(chunk))[:20])
+	wstest.Eventually(t, "the half is held", func() (held bool) {
+		r.on(func(s *Session) { held = !s.leg.conn.Scanner.AtFrameBoundary() })
+		return held
+	})
+	server.Reset()
+	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer")
+	_ = client.Close()
+}
+
 // Whatever a client breaks, it is told so, and the backend sees nothing of it; its connection is as clean as it was.
 func TestClientBreaksProtocol(t *testing.T) {
 	encode := func(fin bool, op frame.Opcode, payload string) string {

@@ -128,6 +128,7 @@ func (s *Session) addClient(l *loop.Loop, socket loop.Socket, early []byte, c *r
 func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting []byte, found *search) {
 	s.leg = s.newLeg(conn, first)
 	s.leg.found = found
+	s.account.before = servedBy(&conn.Scanner) // also of a leg that ends before it begins
 	s.activity.begin(conn.Stream().Loop().Now())
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
@@ -135,7 +136,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 		s.record.LogStart(s.sessions.shared.Log)
 	}
 	s.compose()
-	if s.life.turnedAway > 0 {
+	if found != nil {
 		s.tap.Moved(conn.Backend().Name())
 	}
 	if f := s.failover; f != nil {

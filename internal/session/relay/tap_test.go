@@ -286,6 +286,24 @@ func TestTapOfSessionThatMoves(t *testing.T) {
 	}
 }
 
+// A tap also shows where a session continues whose server was lost.
+func TestTapOfSessionThatFailsOver(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	tap := r.startTap(tap.Options{First: 1, Text: 100})
+	client, server, n := r.began()
+	server.Reset()
+	next := r.Scripts[1-n].Take()
+	continues(client, next)
+	all := []string{tap.next()}
+	for all[len(all)-1] != "session moved" {
+		all = append(all, tap.next())
+	}
+	if !inOrder(all, []string{"session moving backend connection lost: connection reset by peer", "session moved"}) {
+		t.Errorf("%q", all)
+	}
+	_ = client.Close()
+}
+
 // A reader that does not keep up misses events and hears how many; the session does not notice. Texts count against the bound, too.
 func TestTapThatIsTooSlow(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Script: &wstest.Server{Serve: wstest.Echo}})
