@@ -15,14 +15,6 @@ import (
 // Instant is a time on the clock of the server's pool.
 type Instant = pool.Instant
 
-const (
-	// ShortPause is how long nothing is dialed after something was short on this machine.
-	ShortPause = time.Second
-	// predialPause is how long, or up to a quarter less, connections are dialed for waiting clients only, after the server has refused
-	// one that bore no client's values.
-	predialPause = 30 * time.Second
-)
-
 // Limits are the settings. They can change at any time.
 type Limits struct {
 	Parallel  int           // most connections dialed at once; at least 1
@@ -86,8 +78,8 @@ func New(l Limits) *Tracker {
 	return t
 }
 
-// Configure changes the limits. Sessions that may lag more than before say nothing about the server. That the server has stalled is void if sessions may wait for longer now, or are not watched any longer: none of
-// them could show that it works again.
+// Configure changes the limits. Sessions that may lag more than before say nothing about the server. That the server has stalled is void if sessions may
+// wait for longer now, or are no longer watched: none of them could show that it works again.
 func (t *Tracker) Configure(l Limits, now Instant) {
 	t.parallel = min(t.parallel, l.Parallel)
 	void := l.StallTimeout == 0 || l.StallTimeout > t.limits.StallTimeout
@@ -101,47 +93,6 @@ func (t *Tracker) Configure(l Limits, now Instant) {
 	}
 }
 
-// Attempt is one connection that is being dialed.
-type Attempt struct {
-	began      Instant
-	generation int
-}
-
-// Outcome is how an attempt to dial ended.
-type Outcome uint8
-
-// The outcomes of an attempt.
-const (
-	// Established: the connection is in the pool.
-	Established Outcome = iota
-	// Failed: the server could not be reached, or refused the connection.
-	Failed
-	// Full: the server refused the connection because it has as many as it takes.
-	Full
-	// ClientRefused: the server refused the values of the client that the connection was for. So it works.
-	ClientRefused
-	// AnonymousRefused: the server refused a connection because it bore no client's values. So it works.
-	AnonymousRefused
-	// LocalShortage: something was short on this machine. That says nothing about the server.
-	LocalShortage
-	// Dropped: the connection is no longer wanted. That says nothing about the server either.
-	Dropped
-)
-
-// DialResult is what became of an attempt.
-type DialResult struct {
-	Outcome Outcome
-	Reason  string // of a failure or refusal
-	// Private tells that the connection bears values of one client alone, and Client who that is.
-	Private bool
-	Client  Client
-	// Failing tells that what refuses the client may also be that the server fails: it counts in the comparison with its peers, as the session of
-	// that client would.
-	Failing bool
-	// Pool is the pool's connections, for [Full]: the refused one is still among them.
-	Pool Connections
-}
-
 // Connections are the numbers of a pool's connections that matter here.
 type Connections struct {
 	Cap   int
@@ -150,80 +101,6 @@ type Connections struct {
 	All   int
 	// Needed tells that sessions wait for a server, and no other server can take them.
 	Needed bool
-}
-
-// Dial notes that a connection is being dialed. It must be one of those that the last [Permit] allows. DialEnded ends it.
-func (t *Tracker) Dial(now Instant) Attempt {
-	t.dialing++
-	return Attempt{now, t.generation}
-}
-
-// Outdated reports whether the settings that an attempt dials with have changed.
-func (t *Tracker) Outdated(a Attempt) bool { return a.generation != t.generation }
-
-// DialEnded notes what became of an attempt. An outdated one says nothing. A server that says it is full, but holds no connection,
-// has failed. DialEnded returns whether the server may be full for the client only that the connection was for: if it has turned no other away
-// since it last accepted a connection. Others wait for a moment then, in which the client goes elsewhere or pauses.
-func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) (fullForClient bool) {
-	t.dialing--
-	if t.Outdated(a) {
-		return false
-	}
-	t.sessions.clientele.see(r.Client)
-	if r.Failing {
-		t.sessions.compared.add(&t.sessions.clientele, r.Client, now)
-	}
-	if r.Outcome == Full && r.Private {
-		t.turnedAway.add(&t.sessions.clientele, r.Client, now)
-		if t.turnedAway.only(&t.sessions.clientele, r.Client, now) {
-			t.hold.refuse(0, true, now)
-			return true
-		}
-	}
-	if r.Outcome == Full && r.Pool.Held == 0 {
-		r.Outcome = Failed
-	}
-	switch r.Outcome {
-	case Established:
-		t.turnedAway = t.turnedAway[:0]
-		t.established(a, r.Private, now)
-	case Failed:
-		t.fail(r.Reason, now)
-	case Full:
-		t.parallel = 1
-		t.lowerCeiling(r.Pool.All-1, r.Pool.Cap, now)
-	case ClientRefused:
-		if t.circuit.state == HalfOpen {
-			t.recover(now)
-		}
-	case AnonymousRefused:
-		t.refusePredial(r.Reason, now)
-	case LocalShortage:
-		t.shortUntil = now + Instant(ShortPause)
-	}
-	return false
-}
-
-func (t *Tracker) established(a Attempt, private bool, now Instant) {
-	if !private && t.Predial(now) {
-		t.acceptPredial()
-	}
-	t.probation.establish(a.began, now)
-	if t.probation.suspect() { // the last ones were established too, and were lost
-		t.circuit.holdOff(now)
-		return
-	}
-	t.recover(now)
-	t.parallel = min(2*t.parallel, t.limits.Parallel)
-}
-
-// LostOnProbation notes that a connection was lost within [Probation] and before it served a session. Private connections and outdated
-// ones do not count.
-func (t *Tracker) LostOnProbation(reason string, now Instant) {
-	t.probation.lose(now)
-	if t.probation.suspect() {
-		t.fail("connection lost before it served a session: "+reason, now)
-	}
 }
 
 // Serves notes that a connection begins to serve a session: the server does not close all at once. It returns whether that has
@@ -346,22 +223,6 @@ func (t *Tracker) lowerCeiling(others, limit int, now Instant) {
 }
 
 // refusePredial stops dialing ahead of clients for a while. The server works: that closes the circuit.
-func (t *Tracker) refusePredial(reason string, now Instant) {
-	t.recover(now)
-	if !t.predialRefused {
-		t.changes = append(t.changes, PredialChange{Refused: true, Reason: reason})
-	}
-	t.predialRefused, t.predialAt = true, now+Instant(t.random.jittered(predialPause))
-}
-
-// acceptPredial notes that connections may be dialed ahead of clients.
-func (t *Tracker) acceptPredial() {
-	if t.predialRefused {
-		t.changes = append(t.changes, PredialChange{})
-	}
-	t.predialRefused = false
-}
-
 // reconsider decides whether the server is in service, by all that is known of it.
 func (t *Tracker) reconsider(now Instant) {
 	usable := t.circuit.state == Closed && !t.outlier.ejected && !t.probeDown && !t.canaryDown && t.stall.state != stalled
@@ -500,9 +361,6 @@ func (t *Tracker) permit(p *Permit, now Instant, needed bool) {
 // Usable reports whether sessions may begin.
 func (t *Tracker) Usable() bool { return t.usable }
 
-// Share returns the fraction of its clients that the server gets, above 0 and at most 1.
-func (t *Tracker) Share() float64 { return float64(t.slowStart.steps) / shareSteps }
-
 // Ceiling is how many connections a server gets at present, if those are fewer than its cap, and what limits them.
 type Ceiling struct {
 	Value  int          // at least 1; 0 for as many as the cap
@@ -539,70 +397,3 @@ func (t *Tracker) FullAt() int { return t.ceiling.seen }
 
 // Held reports whether no session may begin for a moment, since the server has just refused one.
 func (t *Tracker) Held(now Instant) bool { return t.full > 0 || now < t.hold.until }
-
-// Predial reports whether connections may be dialed ahead of clients. Those for waiting clients may be dialed all the same.
-func (t *Tracker) Predial(now Instant) bool { return !t.predialRefused || now >= t.predialAt }
-
-// Changes returns what has changed since it was last called, in this order, for logs and statistics.
-func (t *Tracker) Changes() []Change {
-	changes := t.changes
-	t.changes = nil
-	return changes
-}
-
-// Change is a [ReachabilityChange], [CircuitChange], [OutlierChange], [StallChange], [CeilingChange], [LagChange] or [PredialChange].
-type Change interface{ change() }
-
-// ReachabilityChange reports whether connections can be established, and if not why.
-type ReachabilityChange struct {
-	Reachable bool
-	Reason    string
-}
-
-// CircuitChange is the new state of the circuit, and why it is open.
-type CircuitChange struct {
-	State  CircuitState
-	Reason string
-}
-
-// OutlierChange reports whether the server is ejected because far more sessions fail on it than on its peers.
-type OutlierChange struct {
-	Ejected bool
-	Reason  string
-}
-
-// CeilingChange tells that the server is full, or with a ceiling of 0 that it may have as many connections as its cap again.
-type CeilingChange struct{ Ceiling, Cap int }
-
-// PredialChange tells whether the server refuses connections that are dialed ahead of clients, and why.
-type PredialChange struct {
-	Refused bool
-	Reason  string
-}
-
-func (ReachabilityChange) change() {}
-func (CircuitChange) change()      {}
-func (OutlierChange) change()      {}
-func (CeilingChange) change()      {}
-func (PredialChange) change()      {}
-
-// shareSteps is in how many steps a server that was out of service gets its full share of the clients back.
-const shareSteps = 10
-
-// slowStart is the share of its clients that a server gets after it was out of service.
-type slowStart struct {
-	rising bool    // the share is not full yet
-	began  Instant // when the server came back
-	steps  int     // of the share: 1 to shareSteps
-}
-
-func (s *slowStart) begin(now Instant) { s.rising, s.began = true, now }
-
-// rise sets the share by the time since the server came back; takes is how long it takes until the share is full.
-func (s *slowStart) rise(now Instant, takes time.Duration) {
-	s.steps = shareSteps
-	if s.rising && takes > 0 {
-		s.steps = min(1+int(time.Duration(now-s.began)*(shareSteps-1)/takes), shareSteps)
-	}
-	s.rising = s.steps < shareSteps
-}
