@@ -60,7 +60,7 @@ func TestCalibrate(t *testing.T) {
 		}
 	}
 	args := []string{
-		"calibrate", url, "--audio", shortSpeech(t), "--session", "2s", "--soak", "2s", "--lag-p95", "5s", "--same-text", "0", "--database", database, "--backend", "gpu-1",
+		"calibrate", url + "/?token=s3cret", "--audio", shortSpeech(t), "--session", "2s", "--soak", "2s", "--lag-p95", "5s", "--same-text", "0", "--database", database, "--backend", "gpu-1",
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -81,8 +81,8 @@ func TestCalibrate(t *testing.T) {
 			t.Errorf("no %q in\n%s", says, messages)
 		}
 	}
-	if svg, err := os.ReadFile(plot); err != nil || !strings.Contains(string(svg), "1 stream holds the limits, and 2 do not.") {
-		t.Errorf("%v, %s", err, svg)
+	if svg, err := os.ReadFile(plot); err != nil || !strings.Contains(string(svg), "1 stream holds the limits, and 2 do not.") || strings.Contains(out+string(svg), "s3cret") {
+		t.Errorf("%v, %s, %s", err, out, svg)
 	}
 	if _, out, _ := run("backend", "show", "gpu-1", "--database", database); !strings.Contains(out, "vosk streams=1 lag-p95=5s error-rate=0 same-text=0 soak=2s") {
 		t.Errorf("%s", out)

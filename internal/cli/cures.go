@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -30,20 +28,6 @@ func readOnlyFor(ctx context.Context, proxy *client.Client) (commands string, re
 		}
 	}
 	return access.Commands, true
-}
-
-// hasSecrets returns an error if a configuration lacks what readers are not shown: it could not be restored, and differs from what it is.
-func (t *target) hasSecrets(ctx context.Context, content *config.Content) error {
-	if t.proxy == nil || t.Store != config.Store(t.proxy) {
-		return nil
-	}
-	if _, readOnly := readOnlyFor(ctx, t.proxy.API()); !readOnly {
-		return nil
-	}
-	if _, err := config.NewSnapshot("", content, nil); err != nil {
-		return errors.New("the proxy shows you no secrets, without which the configuration is incomplete: use the operators' token, or the admin socket on its machine")
-	}
-	return nil
 }
 
 // cures shows the commands of cures so that they work when they are pasted.

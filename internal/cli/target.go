@@ -125,6 +125,20 @@ func (f *targetFlags) use(cmd *cobra.Command, making bool, do func(t *target) er
 	return explained(do(t), "use --admin for another proxy, or --database for the database itself")
 }
 
+// hasSecrets returns an error if a configuration lacks what readers are not shown: it could not be restored, and differs from what it is.
+func (t *target) hasSecrets(ctx context.Context, content *config.Content) error {
+	if t.proxy == nil || t.Store != config.Store(t.proxy) {
+		return nil
+	}
+	if _, readOnly := readOnlyFor(ctx, t.proxy.API()); !readOnly {
+		return nil
+	}
+	if _, err := config.NewSnapshot("", content, nil); err != nil {
+		return errors.New("the proxy shows you no secrets, without which the configuration is incomplete: use the operators' token, or the admin socket on its machine")
+	}
+	return nil
+}
+
 // explained adds to the error of a proxy that does not answer what an operator can do about it; elsewhere says what to use instead.
 func explained(err error, elsewhere string) error {
 	unreachable, ok := errors.AsType[*client.UnreachableError](err)

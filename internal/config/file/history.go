@@ -113,7 +113,7 @@ func (h history) record(name string) (r record, err error) {
 
 // add writes a record, and removes those that are too old. The caller has the lock.
 func (h history) add(r record) error {
-	if err := fileowner.MkdirAll(h.directory, 0o750); err != nil {
+	if err := fileowner.Mkdir(h.directory, 0o750); err != nil {
 		return err
 	}
 	names, err := h.names()

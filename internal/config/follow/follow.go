@@ -21,7 +21,7 @@ type Options struct {
 	Store config.Store
 	// Source is what people call the store; it must not show a password.
 	Source string
-	// Origin is the same in whatever directory the process runs: what the copy is said to be of; default Source.
+	// Origin names the store in the copy: it must be the same in whatever directory the process runs; default Source.
 	Origin string
 	// CopyFile is the file for the copy of the last good snapshot; empty for none.
 	CopyFile string

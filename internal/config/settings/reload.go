@@ -19,13 +19,18 @@ type Change struct {
 // if one that runs is not among the new ones, and items name their listeners or have none: it must not lose what is meant for it, such as that it asks
 // for clients' certificates. Settings that only fit others which need a restart wait for it with them.
 func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
-	var waiting []string
+	var waiting, tokens []string
+	for _, s := range table {
+		if s.token != nil {
+			tokens = append(tokens, s.name)
+		}
+	}
 	if slices.ContainsFunc(l.TLSListen, func(address string) bool { return !slices.Contains(now.TLSListen, address) }) &&
 		(len(now.TLSListen) == 0 || l.namesListeners() || now.namesListeners()) {
 		waiting = perListener
 	}
-	for _, more := range [][]string{nil, perListener, {"admin-token", "admin-reader-token", "fleet-token"}} {
-		waiting = append(waiting, more...)
+	for _, more := range [][]string{nil, perListener, tokens} {
+		waiting = slices.Concat(waiting, more)
 		if inForce, changes = l.merge(now, waiting); inForce.check() == nil {
 			return inForce, changes
 		}

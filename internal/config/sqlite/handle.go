@@ -23,7 +23,7 @@ type handle struct {
 	db       *sql.DB        // static
 	path     string         // static
 	readOnly bool           // static
-	locked   bool           // static: the file could not be written, or it would not be readOnly
+	locked   bool           // static: readOnly only because this process may not write the file
 	file     os.FileInfo    // static after remember
 	wal      os.FileInfo    // static after remember: FILE-wal, which has the latest writes; nil if there is none
 	pin      *sql.Conn      // static

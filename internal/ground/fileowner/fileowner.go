@@ -26,20 +26,15 @@ func GiveToDirectory(file *os.File) {
 	}
 }
 
-// MkdirAll makes a directory, and those that are missing on the way to it. If root makes them below another user's, they belong to that user.
-func MkdirAll(path string, mode fs.FileMode) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
-	}
-	if parent := filepath.Dir(path); parent != path {
-		if err := MkdirAll(parent, mode); err != nil {
-			return err
+// Mkdir makes a directory if it is missing. If root makes it in another user's directory, it belongs to that user.
+func Mkdir(path string, mode fs.FileMode) error {
+	if err := os.Mkdir(path, mode); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
 		}
-	}
-	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	made, err := os.Open(path)
+	made, err := os.OpenFile(path, os.O_RDONLY|NoFollow, 0) // the other user may have put a link in its place
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,15 @@ func mustRun(t *testing.T, o Options) *Result {
 	return r
 }
 
+// What is reported of a server, and passed on, has no secret.
+func TestNoSecretIsReported(t *testing.T) {
+	var r Result
+	r.targets([]string{"ws://a.example/?token=s3cret"})
+	if url := r.Targets[0].URL; !strings.HasPrefix(url, "ws://a.example/?token=") || strings.Contains(url, "s3cret") {
+		t.Error(url)
+	}
+}
+
 func TestRunCountsEveryEcho(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"text":        func(*Options) {},

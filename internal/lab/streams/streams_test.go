@@ -55,6 +55,14 @@ func simulated(t *testing.T, o sim.Options) string {
 	return server.URL()
 }
 
+// What is reported of a server, and passed on, has no secret.
+func TestNoSecretIsReported(t *testing.T) {
+	r := newRun(t.Context(), options(t, "vosk", "ws://a.example/?token=s3cret"))
+	if url := r.result.Targets[0].URL; !strings.HasPrefix(url, "ws://a.example/?token=") || strings.Contains(url, "s3cret") {
+		t.Error(url)
+	}
+}
+
 // TestSimulated holds sessions with simulated servers of several protocols: audio in binary and in JSON, and connections that are used once, that reply to each
 // message, that tell times, and that tell nothing.
 func TestSimulated(t *testing.T) {

@@ -84,7 +84,9 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 			settings.DrainTimeout = 0
 			settings.Failover = "replay"
 			settings.ReplayMemory = o.Memory
-			settings.StallTimeout = time.Second
+			if o.Events > 0 { // otherwise no server hangs: one that is late is short of processor time, as the machine is
+				settings.StallTimeout = time.Second
+			}
 			if o.Cuts > 0 {
 				settings.Reconnect = o.Patience
 			}
