@@ -3,8 +3,11 @@ package follow
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
@@ -49,4 +52,38 @@ func TestCopyThatIsTooLarge(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("it was written")
 	}
+}
+
+// A disk that does not answer keeps no change from coming into force, and does not hold up the end. What is written when it answers again is the latest.
+func TestCopyOnDiskThatStalls(t *testing.T) {
+	r := newRig(t)
+	var stalled chan struct{}
+	var written []string
+	r.write = func(_, _ string, s *config.Snapshot) error {
+		if s.Version() != "1" {
+			<-stalled
+		}
+		written = append(written, s.Version())
+		return nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		stalled = make(chan struct{})
+		r.store.say(snapshot(t, "1", 1), nil)
+		end := r.mustStart()
+		for _, version := range []string{"2", "3"} {
+			r.store.say(snapshot(t, version, len(version)+len(r.versions())), nil)
+			time.Sleep(copyTimeout + time.Second)
+			r.expect(version, Current, "")
+			if s := r.Status(); s.Unsaved != errNoAnswer.Error() {
+				t.Errorf("unsaved: %q", s.Unsaved)
+			}
+		}
+		close(stalled)
+		time.Sleep(copyInterval)
+		synctest.Wait()
+		if s := r.Status(); s.Unsaved != "" || !slices.Equal(written, []string{"1", "2", "3"}) {
+			t.Errorf("unsaved: %q, written: %q", s.Unsaved, written)
+		}
+		end()
+	})
 }

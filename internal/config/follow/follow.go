@@ -32,6 +32,8 @@ type Options struct {
 	Timeout time.Duration
 	// Log receives a line for each change, when the store fails, and when it works again.
 	Log *slog.Logger
+
+	write func(path, origin string, s *config.Snapshot) error // writes the copy; tests have another one
 }
 
 // State is how good the snapshot in force is.
@@ -71,6 +73,7 @@ type Follower struct {
 
 	// Owned by Start, and then by the following goroutine.
 	force    *config.Snapshot // the snapshot in force
+	writing  *copying         // the write of the copy that has not ended; nil for none
 	reported map[string]bool  // causes of failures that were logged since the store last worked
 
 	mu     sync.Mutex
@@ -84,6 +87,9 @@ func Start(ctx context.Context, o Options) (*Follower, error) {
 		o.Timeout = 10 * time.Second
 	}
 	o.Origin = cmp.Or(o.Origin, o.Source)
+	if o.write == nil {
+		o.write = writeCopy
+	}
 	f := &Follower{o: o, done: make(chan struct{})}
 	f.status.Source = o.Source
 	if err := f.begin(ctx); err != nil {
@@ -135,7 +141,11 @@ const (
 	firstRetry    = 500 * time.Millisecond
 	// copyInterval is the time between two tries to write the copy, if the disk does not take it.
 	copyInterval = time.Minute
+	// copyTimeout is for how long changes wait for a disk that does not answer.
+	copyTimeout = 2 * time.Second
 )
+
+var errNoAnswer = errors.New("the disk does not answer")
 
 func (f *Follower) run(ctx context.Context) {
 	defer close(f.done)
@@ -212,12 +222,43 @@ func (f *Follower) refresh(ctx context.Context) error {
 	return nil
 }
 
-// keepCopy writes the copy of the snapshot in force. run calls it again if it fails.
+// copying is one write of the copy.
+type copying struct {
+	snapshot *config.Snapshot
+	ended    chan error // of size one
+}
+
+// save writes the copy of the snapshot in force. It returns errNoAnswer if that has not ended in time, or an earlier write has not ended yet.
+func (f *Follower) save() error {
+	if f.writing != nil {
+		select {
+		case err := <-f.writing.ended:
+			if f.writing.snapshot == f.force && err == nil {
+				f.writing = nil
+				return nil
+			}
+		default:
+			return errNoAnswer
+		}
+	}
+	w := &copying{f.force, make(chan error, 1)}
+	f.writing = w
+	go func() { w.ended <- f.o.write(f.o.CopyFile, f.o.Origin, w.snapshot) }()
+	select {
+	case err := <-w.ended:
+		f.writing = nil
+		return err
+	case <-time.After(copyTimeout):
+		return errNoAnswer
+	}
+}
+
+// keepCopy has the copy of the snapshot in force written. run calls it again if it fails.
 func (f *Follower) keepCopy() {
 	if f.o.CopyFile == "" {
 		return
 	}
-	err := writeCopy(f.o.CopyFile, f.o.Origin, f.force)
+	err := f.save()
 	was := f.Status().Unsaved
 	switch {
 	case err == nil && was != "":

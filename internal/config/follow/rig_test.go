@@ -76,6 +76,8 @@ type rig struct {
 	mu      sync.Mutex
 	applied []string // guarded by mu: versions
 	refuse  error    // guarded by mu: what Apply says
+
+	write func(path, origin string, s *config.Snapshot) error // nil: to the disk
 }
 
 func newRig(t *testing.T) *rig {
@@ -87,7 +89,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) start() error {
 	var err error
 	r.Follower, err = Start(context.Background(), Options{
-		Store: r.store, Source: "the store", CopyFile: r.file, Log: slog.New(r.log),
+		Store: r.store, Source: "the store", CopyFile: r.file, Log: slog.New(r.log), write: r.write,
 		Apply: func(s *config.Snapshot) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
