@@ -123,10 +123,10 @@ func (a *all) watching(t rivals.Task) []string {
 // configure writes a configuration with limits, and a key for the clients of the run.
 func (a *all) configure(binary, database string, t rivals.Task, service ...string) error {
 	commands := slices.Concat([][]string{
-		{"tenant", "add", "acme", "--session-limit", "100000", "--session-rate", "100000/s", "--byte-rate", "100GiB/s"},
 		append([]string{
 			"service", "add", speechService, "--path", "/", "--profile", "vosk", "--auth", "keys", "--session-limit", "100000", "--client-message-rate", "1000000/s",
 		}, service...),
+		{"tenant", "add", "acme", "--session-limit", "100000", "--session-rate", "100000/s", "--byte-rate", "100GiB/s"},
 	}, addBackends(t, 1), [][]string{{"key", "add", "load", "--tenant", "acme", "--session-limit", "100000", "--output", "json"}})
 	out, err := kit.OperateAll(context.Background(), binary, database, commands...)
 	if err != nil {
