@@ -52,6 +52,14 @@ func (s *Session) newLeg(conn *backend.Conn, first profile.Opening) leg {
 	return l
 }
 
+// opening returns what the client has said, for the next connection, if this one cannot serve the session.
+func (l *leg) opening() profile.Opening {
+	if l.first != nil {
+		return *l.first
+	}
+	return l.conn.Boundary().Opening()
+}
+
 // sent is how far the client's frames have got to the backend when the client's part ends. What comes later is not passed on.
 type sent struct {
 	messages             uint64

@@ -59,7 +59,7 @@ func (s *Session) leaveBackend(e *event) {
 		s.leaveForFailover(e, variant)
 		return
 	}
-	s.search = s.newSearch(variant, time.Now().Add(s.record.Service.QueueTimeout), l.conn.Boundary().Opening())
+	s.search = s.newSearch(variant, time.Now().Add(s.record.Service.QueueTimeout), l.opening())
 	s.account.affinity.lead(&s.search.waiter, e.why)
 	if e.full {
 		s.backInQueue()
@@ -83,7 +83,7 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	}
 	first := profile.Opening{}
 	if !f.machine.Recoverable() && !f.machine.Resumes() {
-		first = l.conn.Boundary().Opening()
+		first = l.opening()
 	}
 	if s.search != nil && (s.search.conn == nil || variant != s.variant || e.kind != interrupted) {
 		s.stopSearch() // it is for a pending move, and may wait for longer or for other connections than the session can now
@@ -288,8 +288,11 @@ func (s *Session) presentFirst() {
 		s.leg.conn.ApplyToServer(step)
 		step = b.Feed(profile.FromClient, first.Payload, 0, true)
 	}
-	if step.Pass == profile.Relay || step.Pass == profile.Release {
+	switch step.Pass {
+	case profile.Relay, profile.Release:
 		s.sendUp(op, first.Payload, true)
+	case profile.Keep:
+		s.leg.first = first
 	}
 	s.act(step)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -235,4 +236,52 @@ func TestWorkersThatAreAway(t *testing.T) {
 		}
 		_ = p.Close()
 	}
+}
+
+// A client's first message reaches the third connection, too: the first one's server is full, and others have left settings on the second one.
+func TestFirstMessageMovesTwice(t *testing.T) {
+	var full atomic.Bool
+	serve := func(p *wstest.Peer) {
+		for {
+			h, payload, err := p.Next()
+			if err != nil || h.Opcode == frame.Close {
+				return
+			}
+			answer := `{"partial" : "audio"}`
+			switch text := string(payload); {
+			case strings.Contains(text, "config"):
+				continue
+			case text == voskReset:
+				answer = `{"text" : ""}`
+			case text == "first" && !full.Swap(true):
+				answer = `{"status" : "WAIT"}`
+			case text == "first":
+				answer = `{"partial" : "first"}`
+			}
+			if _, err := p.Write(p.Encode(true, frame.Text, []byte(answer))); err != nil {
+				return
+			}
+		}
+	}
+	r := newRig(t, setup{
+		Script: &wstest.Server{Serve: serve}, More: []*wstest.Server{{Serve: serve}}, Queue: 1, Balance: pool.RoundRobin,
+		Backend: withYAML(t, "profiles: {x: {from: vosk, busy: {json: {status: WAIT}}}}"),
+	})
+	r.AllReady(1, r.Backends...)
+	before := r.Join()
+	before.Send(frame.Text, `{"config" : {"sample_rate" : 8000}}`)
+	before.Send(frame.Binary, "audio")
+	before.Expect(frame.Text, `{"partial" : "audio"}`)
+	before.Send(frame.Text, voskEnd)
+	before.Expect(frame.Text, `{"text" : ""}`)
+	before.ExpectClose(frame.NormalClosure, "the session is over")
+	_ = before.Close()
+	r.AllReady(1, r.Backends...)
+	client := r.Join()
+	client.Send(frame.Binary, "first")
+	client.Expect(frame.Text, `{"partial" : "first"}`)
+	if !full.Load() {
+		t.Error("no server was full")
+	}
+	_ = client.Close()
 }
