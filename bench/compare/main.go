@@ -12,7 +12,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
@@ -112,7 +114,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if ctx.Err() != nil {
 		return errors.Join(publish(report, cmp.Or(o.out, otherReports)), errors.New("interrupted: this is what was measured until then"))
 	}
-	return publish(report, o.folder())
+	folder, faults := o.folder(), report.Faults()
+	if folder != docs || len(faults) == 0 {
+		return publish(report, folder)
+	}
+	return errors.Join(publish(report, otherReports), fmt.Errorf("%s stays as it is, since not everything was measured: %s", docs, strings.Join(faults, "; ")))
 }
 
 // whole reports whether this is the plan that docs/internals/benchmarks.md reports.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,6 +25,31 @@ type Report struct {
 	Scenarios []Scenario `json:"scenarios"`
 	// Interrupted says why the report is not complete.
 	Interrupted string `json:"interrupted,omitempty"`
+}
+
+// Faults returns what was to be measured but was not, and why: a rival that is not installed, a run that failed. The report of such a run
+// replaces no whole one.
+func (r *Report) Faults() (faults []string) {
+	say := func(what, why string) {
+		if fault := what + ": " + why; why != "" && !slices.Contains(faults, fault) {
+			faults = append(faults, fault)
+		}
+	}
+	for _, rival := range r.Rivals {
+		say(rival.Name, rival.Missing)
+	}
+	for _, s := range r.Scenarios {
+		say(s.Name, s.Failed)
+		for _, c := range s.Cells {
+			for _, round := range c.Rounds {
+				for _, rival := range s.Rivals {
+					say(rival, round[rival].Skipped)
+					say(fmt.Sprintf("%s, %s, %s", s.Name, c.Label, rival), round[rival].Error)
+				}
+			}
+		}
+	}
+	return faults
 }
 
 // Machine is where it was measured.

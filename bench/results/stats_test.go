@@ -1,6 +1,9 @@
 package results
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestSpread(t *testing.T) {
 	for _, test := range []struct {
@@ -68,5 +71,12 @@ func TestRatiosAreThoseOfARound(t *testing.T) {
 	c.Rounds[0]["wsbouncer"].Values["cpu_us"] = 0
 	if got := c.Ratios("nginx", "wsbouncer", "cpu_us"); got.Count != 2 {
 		t.Errorf("a ratio to 0 counts: %+v", got)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	want := []string{"caddy: not installed", "relay, 500 x 1 KiB, haproxy: no | luck"}
+	if got := fixture().Faults(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
