@@ -107,6 +107,13 @@ func (a *assembly) next(b []byte) (m message, n int, is gathered) {
 	return m, n, gatheredPart
 }
 
+// done gives the buffer of a message back that was whole, and that nobody uses any longer.
+func (a *assembly) done() {
+	if a.between() {
+		a.free()
+	}
+}
+
 // begun returns what is collected of the message under way.
 func (a *assembly) begun() []byte {
 	if a.raw == nil {

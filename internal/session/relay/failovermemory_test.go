@@ -2,10 +2,12 @@ package relay
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -73,4 +75,62 @@ func TestLargestSessionPays(t *testing.T) {
 	}
 	honest.CloseNormally()
 	hog.CloseNormally()
+}
+
+// What waits of messages that clients have not ended counts, of all sessions together. Where that is too much, the message under way streams to the
+// server, and its session is recoverable again when all is answered.
+func TestUnfinishedMessages(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, _ := r.began()
+	all := &r.sessions.lines.Unfinished
+	audio := strings.Repeat("a", 64_000)
+	message := client.Encode(true, frame.Binary, []byte(audio))
+	begin := func() { r.sendPart(client, message[:40_000], 39_000) }
+	end := func(expect func(frame.Opcode, string), answer string) {
+		client.SendBytes(message[40_000:])
+		expect(frame.Binary, audio)
+		server.Send(frame.Text, answer)
+		client.Expect(frame.Text, answer)
+	}
+
+	begin()
+	r.recoverable(true)
+	end(server.ExpectOwn, sessiontest.Partial("x"))
+	r.on(func(s *Session) {
+		if f := s.failover; f.up.raw != nil {
+			t.Errorf("%d bytes are kept of a message that has passed", cap(*f.up.raw))
+		}
+	})
+
+	others := make([]resume.Gathering, 40)
+	for i := range others {
+		others[i].Join(all, strconv.Itoa(i), "")
+		for n := 24 << 20; !others[i].Count(n); {
+			n -= n / 8
+		}
+	}
+	begin()
+	if why := r.recoverable(false); why != "too much waits of messages that clients have not ended" {
+		t.Errorf("it is not recoverable since %s", why)
+	}
+	end(server.Expect, sessiontest.Final("one", 0, 8.1))
+	r.recoverable(true)
+	for _, answer := range []string{sessiontest.Partial("x"), sessiontest.Final("two", 8.1, 16.1)} { // the second one begins while nothing is kept
+		begin()
+		r.recoverable(false)
+		end(server.Expect, answer)
+	}
+	r.recoverable(true)
+
+	for i := range others {
+		others[i].Leave()
+	}
+	begin()
+	var rest resume.Gathering
+	rest.Join(all, "", "another network")
+	if rest.Count(22_369_000) {
+		t.Error("what waits does not count")
+	}
+	_ = client.Close()
+	wstest.Eventually(t, "it counts no longer", func() bool { return rest.Count(22_369_000) })
 }

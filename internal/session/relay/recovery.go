@@ -11,6 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -46,12 +47,13 @@ type recovery struct {
 	// From the client: recoveryup.go.
 	up           assembly
 	window       replay.Window
-	rest         []byte        // data frames that wait: the client is not read meanwhile
-	outgoing     frame.Scanner // of what streams to the server
-	framesBefore uint64        // for taps: frames that outgoing does not count
-	first        profile.Entry // of the client's first message
-	closing      []byte        // the payload of the client's close frame, which waits until all is sent; nil for none
-	limit        int64         // bytes of audio that the service's ReplayWindow is; 0 before the first audio
+	rest         []byte            // data frames that wait: the client is not read meanwhile
+	outgoing     frame.Scanner     // of what streams to the server
+	framesBefore uint64            // for taps: frames that outgoing does not count
+	first        profile.Entry     // of the client's first message
+	closing      []byte            // the payload of the client's close frame, which waits until all is sent; nil for none
+	limit        int64             // bytes of audio that the service's ReplayWindow is; 0 before the first audio
+	waiting      *resume.Gathering // counts what is in up and rest; nil while it is little
 
 	// To the server: recoveryleg.go.
 	resent  []configured     // what configures the present server, and that it has not got
@@ -118,14 +120,18 @@ func newRecovery(s *Session, query string) *recovery {
 	}
 	if kept {
 		client := s.client
-		f.window.SetArena(s.sessions.options.Replay, replay.Owner{
-			Tenant: record.TenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
-			GiveUp: func() { client.Post(f.giveUp) },
-		})
+		tenant, network := f.owner()
+		f.window.SetArena(s.sessions.options.Replay, replay.Owner{Tenant: tenant, Network: network, GiveUp: func() { client.Post(f.giveUp) }})
 	} else {
 		f.stream()
 	}
 	return f
+}
+
+// owner returns whose memory is used.
+func (f *recovery) owner() (tenant, network string) {
+	r := &f.session.record
+	return record.TenantOf(r.Identity), limits.NameOfAddress(limits.AddressOf(r.Client.Addr()))
 }
 
 // lose reports that what the client sends, or has sent, cannot be kept.
@@ -228,6 +234,10 @@ func (f *recovery) end() {
 	f.down.reset()
 	f.window.Free()
 	f.rest, f.resent = nil, nil
+	if f.waiting != nil {
+		f.waiting.Leave()
+		f.waiting = nil
+	}
 }
 
 // takeTimers takes the timers off their loop before the session moves to another one, and putTimers puts them there.

@@ -25,6 +25,7 @@ func (f *recovery) fromServer(b []byte) {
 			return
 		case gatheredWhole:
 			f.judge(&m)
+			f.down.done()
 		case gatheredTooLong:
 			f.passPart(f.down.begun(), false)
 			f.down.skip()

@@ -176,6 +176,7 @@ func (f *recovery) pump() {
 		}
 	}
 	f.pumping = false
+	f.countWaiting()
 	f.regulate()
 	if f.closing != nil && s.life.state == relaying && f.atEnd() && len(f.rest) == 0 {
 		f.closeNow()

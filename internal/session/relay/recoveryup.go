@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 )
 
 // How much memory a session takes at most for what it may keep by its service's ReplayWindow.
@@ -14,6 +15,9 @@ const (
 	// otherPerSecond is that for messages that are no audio, for each second of the window: twice the bytes of audio at 16 kHz.
 	otherPerSecond = 64_000
 )
+
+// littleWaiting is how much of a client's messages, in bytes, waits uncounted.
+const littleWaiting = 16 << 10
 
 // fromClient takes data frames, or pieces of them, as they come from the client.
 func (f *recovery) fromClient(b []byte) {
@@ -30,6 +34,32 @@ func (f *recovery) fromClient(b []byte) {
 	if n := f.take(b); n < len(b) {
 		f.rest = append(f.rest, b[n:]...)
 	}
+	f.pump()
+	f.countWaiting()
+}
+
+// countWaiting counts what waits of the client's messages. Where all clients have too much, the message under way does not wait for its end.
+func (f *recovery) countWaiting() {
+	n := len(f.rest)
+	if !f.up.between() {
+		n += len(f.up.begun())
+	}
+	if f.waiting == nil {
+		if n < littleWaiting || f.session.life.state >= lingering {
+			return
+		}
+		f.waiting = new(resume.Gathering)
+		tenant, network := f.owner()
+		f.waiting.Join(&f.session.sessions.lines.Unfinished, tenant, network)
+	}
+	if f.waiting.Count(n) || len(f.up.begun()) == 0 || f.up.between() {
+		return
+	}
+	if f.machine.Streams() {
+		f.up.skip()
+		return
+	}
+	f.cannotKeep(nil, meter.UnrecoverableMemory, "too much waits of messages that clients have not ended", false)
 	f.pump()
 }
 
@@ -70,7 +100,7 @@ func (f *recovery) take(b []byte) (taken int) {
 		case gatheredPart:
 			return taken + n
 		case gatheredTooLong:
-			f.tooLong(b[taken+n:])
+			f.cannotKeep(b[taken+n:], meter.UnrecoverableMessage, fmt.Sprintf("the client sent a message of more than %d KiB", maxWhole>>10), true)
 			return len(b)
 		}
 		if !f.window.Append(m.raw) {
@@ -90,6 +120,7 @@ func (f *recovery) take(b []byte) (taken int) {
 		}
 		taken += n
 		f.keep(&m)
+		f.up.done()
 	}
 	return taken
 }
@@ -102,12 +133,12 @@ func (f *recovery) restore(taken, rest []byte) {
 	f.rest = append(append(make([]byte, 0, len(taken)+len(rest)), taken...), rest...)
 }
 
-// tooLong handles a message that is too long to be kept. rest begins with the frame that is too much.
-func (f *recovery) tooLong(rest []byte) {
+// cannotKeep handles a message that cannot be kept, whose beginning is in up. rest follows that.
+func (f *recovery) cannotKeep(rest []byte, reason meter.Unrecoverable, why string, forGood bool) {
 	f.restore(f.up.begun(), rest)
 	f.up.reset()
 	if !f.mayWait() {
-		f.lose(meter.UnrecoverableMessage, fmt.Sprintf("the client sent a message of more than %d KiB", maxWhole>>10), true)
+		f.lose(reason, why, forGood)
 	}
 }
 
@@ -194,6 +225,7 @@ func (f *recovery) follow(b []byte) {
 			f.first = e
 		}
 		f.tracker.Sent(e)
+		f.up.done()
 	}
 	f.answered()
 }

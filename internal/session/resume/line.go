@@ -32,7 +32,6 @@ type Line struct {
 	service string
 	who     identity.Identity // zero for an anonymous client
 	crowd   crowd
-	shares  [2]*share // of the crowd, and of its tenant
 	wait    time.Duration
 
 	carrier  *loop.Conn // the client's connection; nil while the line is parked
@@ -77,6 +76,7 @@ func (s *Lines) Begin(l *loop.Loop, h loop.Handler, b Begin) *Line {
 	line.kept.begin(s.arena, replay.Owner{
 		Tenant: line.crowd.tenant, Network: line.crowd.network, GiveUp: func() { line.Post(line.giveBack) },
 	}, b.Told)
+	line.received.counted.Join(&s.Unfinished, line.crowd.tenant, line.crowd.network)
 	s.add(line.token, line)
 	return line
 }
@@ -285,6 +285,7 @@ func (l *Line) lose() {
 func (l *Line) finish() {
 	l.expired = true
 	l.timer.Stop()
+	l.received.counted.Leave()
 	l.lines.remove(l)
 	l.reset()
 	l.kept.window.Free()

@@ -217,13 +217,13 @@ func TestGatheredIsBounded(t *testing.T) {
 				streams++
 			}
 		}
-		if n := lines.gathered.Load(); n > maxGathered/3+maxWhole || n < maxGathered/4 || streams == 0 || streams > 80 || all[100].received.streams {
+		if n := lines.Unfinished.gathered.Load(); n > maxGathered/3+maxWhole || n < maxGathered/4 || streams == 0 || streams > 80 || all[100].received.streams {
 			t.Errorf("%d bytes wait for their messages' ends; %d of 100 pass in pieces; that of another address: %t", n, streams, all[100].received.streams)
 		}
 		for _, line := range all {
 			line.conn.Close()
 		}
-		if n := lines.gathered.Load(); n != 0 || lines.Stats().Lines != 0 || len(lines.shares) != 0 {
+		if n := lines.Unfinished.gathered.Load(); n != 0 || lines.Stats().Lines != 0 || len(lines.Unfinished.shares) != 0 {
 			t.Errorf("%d bytes and %d lines are left", n, lines.Stats().Lines)
 		}
 	})
@@ -245,7 +245,7 @@ func TestEndedGathersNothing(t *testing.T) {
 			if ends(line); line.carrier != nil || lines.Stats().Lines != 1 {
 				t.Errorf("%s: the line does not wait", name)
 			}
-			if n := lines.gathered.Load(); n != 0 || line.received.rest != nil || !line.received.follower.Between() {
+			if n := lines.Unfinished.gathered.Load(); n != 0 || line.received.rest != nil || !line.received.follower.Between() {
 				t.Errorf("%s: %d bytes wait for their message's end", name, n)
 			}
 			line.finish()

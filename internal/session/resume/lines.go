@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
@@ -18,13 +17,13 @@ type Lines struct {
 	arena   *replay.Arena
 	log     *slog.Logger
 
-	gathered atomic.Int64 // bytes of messages from clients that wait for their ends, see maxGathered
+	// Unfinished bounds what waits of messages from clients, also of those who cannot come back.
+	Unfinished Unfinished
 
 	mu      sync.Mutex
 	byToken map[string]*Line     // guarded by mu
 	parked  list.List            // guarded by mu: of *Line, the one that has waited longest first
 	crowds  map[crowd]*list.List // guarded by mu: the same by crowd; none is empty
-	shares  map[crowd]*share     // guarded by mu: of gathered, by crowd, and by tenant alone
 	closed  bool                 // guarded by mu
 	ending  bool                 // guarded by mu: a line was told to give up, to make room
 	lines   int                  // guarded by mu
@@ -41,12 +40,6 @@ func (c crowd) whole() crowd { return crowd{c.tenant, "all"} }
 
 // shares returns what a crowd's lines count for.
 func (c crowd) shares() [2]crowd { return [...]crowd{c, c.whole()} }
-
-// share is what the lines of a crowd, or of a tenant, have of gathered.
-type share struct {
-	gathered atomic.Int64
-	lines    int // guarded by Lines.mu
-}
 
 // mayHave reports whether all may have so much of a limit. A tenant has at most as much as it leaves free, and a network as much as it leaves of what
 // its tenant may still have.
@@ -69,7 +62,7 @@ type Stats struct {
 func NewLines(shared record.Shared, a *replay.Arena) *Lines {
 	return &Lines{
 		process: shared.Process, arena: a, log: shared.Log,
-		byToken: make(map[string]*Line), crowds: make(map[crowd]*list.List), overOf: make(map[crowd]int), shares: make(map[crowd]*share),
+		byToken: make(map[string]*Line), crowds: make(map[crowd]*list.List), overOf: make(map[crowd]int),
 	}
 }
 
@@ -129,13 +122,6 @@ func (s *Lines) add(token string, l *Line) {
 	defer s.mu.Unlock()
 	s.byToken[token] = l
 	s.lines++
-	for i, c := range l.crowd.shares() {
-		if s.shares[c] == nil {
-			s.shares[c] = new(share)
-		}
-		l.shares[i] = s.shares[c]
-		l.shares[i].lines++
-	}
 }
 
 func (s *Lines) forget(token string) {
@@ -234,11 +220,6 @@ func (s *Lines) remove(l *Line) {
 func (s *Lines) drop(l *Line) {
 	if s.byToken[l.token] == l {
 		s.lines--
-		for i, c := range l.crowd.shares() {
-			if l.shares[i].lines--; l.shares[i].lines == 0 {
-				delete(s.shares, c)
-			}
-		}
 	}
 	delete(s.byToken, l.token)
 	delete(s.byToken, l.former)

@@ -13,18 +13,15 @@ const (
 	maxWhole = 1 << 20
 	// maxDrained is how much of what a client has said before its stream ended, in bytes, is read before the session reads it.
 	maxDrained = 64 << 10
-	// maxGathered is how much of all messages together, in bytes beyond uncounted of each, waits for their ends.
-	maxGathered = 64 << 20
-	uncounted   = 4 << 10
 )
 
 // received is what comes from the client.
 type received struct {
 	follower frame.Follower
-	counted  int     // of rest, in bytes: what counts in the lines' gathered
-	rest     *[]byte // of the message or control frame under way; nil for nothing
-	walked   int     // of rest, in bytes: how far the follower has gone
-	begin    int     // where in rest the frame under way begins
+	counted  Gathering // of rest, while a message is under way
+	rest     *[]byte   // of the message or control frame under way; nil for nothing
+	walked   int       // of rest, in bytes: how far the follower has gone
+	begin    int       // where in rest the frame under way begins
 	header   frame.Header
 	size     int   // of that header
 	within   bool  // a message is under way
@@ -72,22 +69,13 @@ func (r *received) keep(buffer *[]byte, data []byte, without int) {
 	r.rest = buffer
 }
 
-// gather counts n bytes of a message that waits for its end. It returns false if there is no room for them, or too little for all crowds.
+// gather counts n bytes of a message that waits for its end. It returns false if that is to wait no longer.
 func (l *Line) gather(n int) bool {
-	r := &l.received
-	more := max(0, n-uncounted) - r.counted
-	if more == 0 {
+	if n <= maxWhole && l.received.counted.Count(n) {
 		return true
 	}
-	add := func(n int) (all, tenant, network int64) {
-		r.counted += n
-		return l.lines.gathered.Add(int64(n)), l.shares[1].gathered.Add(int64(n)), l.shares[0].gathered.Add(int64(n))
-	}
-	if all, tenant, network := add(more); more > 0 && (n > maxWhole || !mayHave(maxGathered, all, tenant, network)) {
-		add(-r.counted)
-		return false
-	}
-	return true
+	l.received.counted.Count(0)
+	return false
 }
 
 // breaks reports whether a frame breaks the protocol already with its header, so that its end is not to be waited for.
