@@ -3,6 +3,7 @@ package route
 import (
 	"cmp"
 	"net"
+	"net/netip"
 	"strings"
 )
 
@@ -21,11 +22,12 @@ type route struct{ host, path string }
 func NewRoutes(services []*Service) *Routes {
 	r := &Routes{Services: make(map[route]*Service, len(services)), ByName: make(map[string]*Service, len(services)), prefixes: make(map[route]*Service)}
 	for _, service := range services {
-		r.Services[route{service.Host, service.Path}] = service
+		host := withoutPort(service.Host)
+		r.Services[route{host, service.Path}] = service
 		r.ByName[service.Name] = service
 		if service.Path != "" && service.Passing != nil && service.Passing.Pass.Path {
 			prefix := PrefixOf(service.Path)
-			r.prefixes[route{service.Host, prefix}] = service
+			r.prefixes[route{host, prefix}] = service
 			r.deepest = max(r.deepest, strings.Count(prefix, "/"))
 		}
 		r.byHost = r.byHost || service.Host != ""
@@ -80,13 +82,16 @@ func (r *Routes) longest(host, path string) (service *Service) {
 // PrefixOf returns a service's path as a prefix of clients' paths.
 func PrefixOf(path string) string { return strings.TrimRight(path, "/") }
 
-// withoutPort returns the host of a Host header (RFC 9110, section 7.2) in lower case, an IPv6 address without its brackets, and a
-// name without the dot that may end it.
+// withoutPort returns the host of a Host header (RFC 9110, section 7.2) in lower case, an IPv6 address without its brackets and in the
+// spelling of RFC 5952, and a name without the dot that may end it.
 func withoutPort(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.String()
+	}
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 

@@ -7,6 +7,7 @@ func TestFind(t *testing.T) {
 	named := func(host, path string) *Service { return &Service{Name: host + path, Host: host, Path: path} }
 	r := NewRoutes([]*Service{
 		named("", "/a"), named("", ""), named("one.example", "/a"), named("one.example", ""), named("two.example", "/b"), named("2001:db8::1", "/a"),
+		named("FD00:0::1", "/a"),
 	})
 	for _, c := range []struct{ host, path, want string }{
 		{"", "/a", "/a"},
@@ -19,6 +20,8 @@ func TestFind(t *testing.T) {
 		{"two.example", "/a", "/a"},
 		{"[2001:DB8::1]:443", "/a", "2001:db8::1/a"},
 		{"[2001:db8::1]", "/a", "2001:db8::1/a"},
+		{"[2001:db8:0::1]", "/a", "2001:db8::1/a"},
+		{"[fd00::1]:80", "/a", "FD00:0::1/a"},
 	} {
 		if got := r.Find(c.host, c.path); got == nil || got.Name != c.want {
 			t.Errorf("%s at %q is for %+v; want %q", c.path, c.host, got, c.want)
