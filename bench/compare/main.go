@@ -123,7 +123,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // whole reports whether this is the plan that docs/internals/benchmarks.md reports.
 func (o options) whole() bool {
-	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == "" && o.wsbouncer == "" && len(o.variants) == 0
+	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.workers == "" && o.rounds == 0 && o.duration == 0 &&
+		o.rate == 0 && o.from == "" && o.wsbouncer == "" && o.tools == "" && len(o.variants) == 0
 }
 
 // otherReports is the folder for reports of other plans than the whole one.

@@ -53,6 +53,7 @@ func budgets() (all []budget) {
 	add("3,000 clients at once: peak memory at most 32 MiB", numbers("burst", "peak_mb", "MiB", 1, 32, nil))
 	add("3,000 clients at once: the last echo no later than HAProxy's", ratios("burst", "haproxy", "last_echo_ms", 1, nil))
 	add("3,000 clients at once over TLS: no failure", numbers("burst-tls", "failures", "failures", 0, 0, nil))
+	add("3,000 clients at once over TLS: no failure of the sessions that run meanwhile", numbers("burst-tls", "running_failures", "failures", 0, 0, nil))
 	add("3,000 clients at once over TLS: p99 of the sessions that run meanwhile at most 100 ms", numbers("burst-tls", "running_p99_ms", "ms", 1, 100, nil))
 	add("Latency on an unloaded machine: p99 within 1.2 x of the C epoll relay's", ratios("latency", cRelay, "p99_ms", 1.2, nil))
 	add("Open load, p99.9: at most 1.1 x the best rival's", bestRatios(tailScenario, "p999_ms", 1.1))

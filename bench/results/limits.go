@@ -87,8 +87,11 @@ func inCells(scenario, rival string, where func(*Cell) bool, of func(*Cell) limi
 			}
 			l := of(c)
 			l.where = c.Label
-			if l.value.Count == 0 {
+			switch failed := c.trouble(ours).failures; {
+			case l.value.Count == 0:
 				l.notMeasured = r.absence(c, rival)
+			case l.most == 0 && failed > 0: // what nobody could measure is no success
+				l.value.Max = max(l.value.Max, float64(failed))
 			}
 			limits = append(limits, l)
 		}

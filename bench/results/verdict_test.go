@@ -44,6 +44,10 @@ func TestAbsoluteBudgets(t *testing.T) {
 		if v := find(t, r, "clients at once: no failure"); v.Verdict != want {
 			t.Errorf("%g failures: %+v, want %s", failures, v, want)
 		}
+		burst.Rounds[1]["wsbouncer"] = Run{Error: "nobody connected"}
+		if v := find(t, r, "clients at once: no failure"); v.Verdict != missed {
+			t.Errorf("with a run that failed: %+v", v)
+		}
 	}
 }
 
