@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +220,24 @@ func TestBadProbes(t *testing.T) {
 		err := s.Check()
 		if err == nil || !strings.HasPrefix(err.Error(), "--probe: "+want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v, want only --probe: %s", err, want)
+		}
+	}
+}
+
+// Of the configuration that flags describe, only what they refer to is read besides what the settings allow: others may add backends.
+func TestSecretsInFlagsOnlyOperation(t *testing.T) {
+	s := validSettings()
+	s.Listen, s.Backends = []string{"127.0.0.1:0"}, []string{"ws://127.0.0.1:1/?key=env:X_GIVEN,warm=0", "ws://127.0.0.1:2/?key=file:/x/given,warm=0"}
+	p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Shutdown()
+	for reference, allowed := range map[string]bool{
+		"env:X_GIVEN": true, "file:/x/given": true, "env:WSBOUNCER_SECRET_X": true, "env:X_OTHER": false, "file:/x/other": false,
+	} {
+		if err := p.secrets.Check(reference); (err == nil) != allowed {
+			t.Errorf("%s: %v", reference, err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // FixedService is the name of the only service in flags-only operation.
@@ -44,6 +45,15 @@ func (s *Settings) fixed(bad complaint) *fixed {
 	}
 	f.check(fine, bad)
 	return f
+}
+
+// references returns the secrets that the flags refer to.
+func (f *fixed) references() (all []string) {
+	for _, b := range f.content.Backends {
+		references, _ := secret.References(b.URL, b.Headers)
+		all = append(all, references...)
+	}
+	return all
 }
 
 // readProfiles adds the profiles from files.

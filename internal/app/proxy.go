@@ -99,7 +99,7 @@ type Proxy struct {
 	peers       *peers.Peers      // nil without an admin API; static
 	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
-	secrets     *secret.Source    // of what backends refer to; nil in flags-only operation; static
+	secrets     *secret.Source    // of what backends refer to; static
 	warnedOf    []string          // the last warnings about secrets; owned by warnOfSecrets
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
@@ -128,8 +128,9 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
 	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1), ledger: o.ledger}
-	if fixed == nil { // otherwise all references come from who starts the process
-		p.secrets = o.Settings.Secrets()
+	p.secrets = o.Settings.Secrets()
+	if fixed != nil {
+		p.secrets.Given = fixed.references()
 	}
 	p.inheritance.given = o.Inherited
 	p.succession.taken = make(chan struct{})

@@ -95,7 +95,11 @@ func TestSource(t *testing.T) {
 	t.Setenv("WSB_ONE", "one")
 	t.Setenv("STT_TOKEN", "two")
 	t.Setenv("ADMIN_TOKEN", "hush")
-	s := &Source{Variables: []string{"WSB_*", "STT_TOKEN"}, Directories: []string{filepath.Join(root, "none"), allowed}}
+	t.Setenv("FLAG_TOKEN", "three")
+	s := &Source{
+		Variables: []string{"WSB_*", "STT_TOKEN"}, Directories: []string{filepath.Join(root, "none"), allowed},
+		Given: []string{"env:FLAG_TOKEN", "file:" + filepath.Join(allowed, "escapes")},
+	}
 	for _, c := range []struct{ reference, want, err string }{
 		{"env:WSB_ONE", "one", ""},
 		{"env:STT_TOKEN", "two", ""},
@@ -107,7 +111,9 @@ func TestSource(t *testing.T) {
 		{"file:" + allowed, "", "secret-directory"},
 		{"file:token", "", "secret-directory"},
 		{"file:/dev/zero", "", "secret-directory"},
-		{"file:" + filepath.Join(allowed, "escapes"), "", "escapes"},
+		{"env:FLAG_TOKEN", "three", ""},
+		{"env:FLAG_TOKEN2", "", "secret-env"},
+		{"file:" + filepath.Join(allowed, "escapes"), "hush", ""},
 		{"file:" + filepath.Join(allowed, "zero"), "", "escapes"},
 		{"file:" + filepath.Join(allowed, "..data"), "", "not a regular file"},
 		{"file:" + filepath.Join(allowed, "large"), "", "more than 64 KiB"},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -22,11 +23,16 @@ type Source struct {
 	Variables []string
 	// Directories are those whose files may be read, with those in folders below them.
 	Directories []string
+	// Given are references by who starts the process, which the source reads as nil does.
+	Given []string
 }
+
+// gave reports whether a reference is by who starts the process.
+func (s *Source) gave(reference string) bool { return s == nil || slices.Contains(s.Given, reference) }
 
 // Check returns why the source does not read a reference; nil if it does, whether or not the secret exists.
 func (s *Source) Check(reference string) error {
-	if s == nil {
+	if s.gave(reference) {
 		return nil
 	}
 	if name, ok := strings.CutPrefix(reference, "env:"); ok {
@@ -126,7 +132,8 @@ func (s *Source) read(reference string) (string, error) {
 func (s *Source) readFile(path string) ([]byte, error) {
 	var file *os.File
 	var err error
-	if s == nil { // who starts the process may also name a pipe
+	gave := s.gave("file:" + path)
+	if gave { // who starts the process may also name a pipe
 		file, err = os.Open(path)
 	} else {
 		file, err = s.open(path)
@@ -135,7 +142,7 @@ func (s *Source) readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	if s != nil {
+	if !gave {
 		info, err := file.Stat()
 		if err != nil {
 			return nil, err
