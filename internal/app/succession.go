@@ -233,7 +233,7 @@ func (p *Proxy) Upgrade(ctx context.Context, binary string, timeout time.Duratio
 	if err := takeover.Possible(); err != nil {
 		return nil, admin.WrongState("%v", err)
 	}
-	path, err := program.Find(binary)
+	path, name, err := program.Find(binary)
 	if err != nil {
 		return nil, admin.BadRequest("binary: %v", err)
 	}
@@ -241,7 +241,7 @@ func (p *Proxy) Upgrade(ctx context.Context, binary string, timeout time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	successor, err := p.upgrade(ctx, path, func(text string) {
+	successor, err := p.upgrade(ctx, path, name, func(text string) {
 		p.log.Info("upgrade", "step", text)
 		say(text)
 	})
@@ -249,12 +249,12 @@ func (p *Proxy) Upgrade(ctx context.Context, binary string, timeout time.Duratio
 	return successor, err
 }
 
-func (p *Proxy) upgrade(ctx context.Context, path string, say func(string)) (*takeover.Successor, error) {
+func (p *Proxy) upgrade(ctx context.Context, path, name string, say func(string)) (*takeover.Successor, error) {
 	program := p.settings.Program
 	if err := program.Check(ctx, path, say); err != nil {
 		return nil, err
 	}
-	child, err := program.Start(path)
+	child, err := program.Start(path, name)
 	if err != nil {
 		return nil, err
 	}

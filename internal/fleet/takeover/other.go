@@ -44,13 +44,13 @@ func (s *Succession) Serving([]int) (net.Conn, error) { return nil, ErrUnsupport
 func (s *Succession) Fail(error) {}
 
 // Find returns [ErrUnsupported].
-func (p *Program) Find(string) (string, error) { return "", ErrUnsupported }
+func (p *Program) Find(string) (path, name string, err error) { return "", "", ErrUnsupported }
 
 // Check returns [ErrUnsupported].
 func (p *Program) Check(context.Context, string, func(string)) error { return ErrUnsupported }
 
 // Start returns [ErrUnsupported].
-func (p *Program) Start(string) (*Child, error) { return nil, ErrUnsupported }
+func (p *Program) Start(path, name string) (*Child, error) { return nil, ErrUnsupported }
 
 // End does nothing.
 func (c *Child) End() {}

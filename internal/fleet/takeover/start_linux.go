@@ -1,6 +1,7 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,29 +24,26 @@ const successorFD = 3
 const checkTimeout = 30 * time.Second
 
 // Find returns the path of the program on disk now, without symbolic links: binary, or, if that is empty, the one that the process was started
-// as. The error says that there is none, or that others could say what it is.
-func (p *Program) Find(binary string) (string, error) {
-	path := binary
-	if path == "" {
-		path = p.Path
+// as. name is the path with links, which may lead to another program when the successor looks for its own. The error says that there is none, or
+// that others could say what it is.
+func (p *Program) Find(binary string) (path, name string, err error) {
+	name = cmp.Or(binary, p.Path)
+	if strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
+		name = filepath.Join(p.Directory, name)
 	}
-	if strings.ContainsRune(path, '/') && !filepath.IsAbs(path) {
-		path = filepath.Join(p.Directory, path)
+	if name, err = exec.LookPath(name); err != nil {
+		return "", "", fmt.Errorf("the program cannot be started: %w", err)
 	}
-	found, err := exec.LookPath(path)
-	if err != nil {
-		return "", fmt.Errorf("the program cannot be started: %w", err)
-	}
-	if found, err = filepath.Abs(found); err == nil {
-		found, err = filepath.EvalSymlinks(found)
+	if name, err = filepath.Abs(name); err == nil {
+		path, err = filepath.EvalSymlinks(name)
 	}
 	if err == nil {
-		err = CheckOwners(found)
+		err = CheckOwners(path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("the program is not started: %w", err)
+		return "", "", fmt.Errorf("the program is not started: %w", err)
 	}
-	return found, nil
+	return path, name, nil
 }
 
 // Check has the program check the settings and the configuration that the successor would have. It returns what is wrong with the
@@ -103,9 +101,9 @@ func lastLines(output []byte) string {
 	return text[max(len(text)-most, 0):]
 }
 
-// Start starts a successor, which asks for the sockets over its own connection. The successor is no child of this process but of its
+// Start starts a successor at a path, under the name that [Program.Find] returned with it. It asks for the sockets over its own connection. The successor is no child of this process but of its
 // parent (CLONE_PARENT, clone(2)), the service manager above all, which so hears when it ends, as it would hear of this one.
-func (p *Program) Start(path string) (*Child, error) {
+func (p *Program) Start(path, name string) (*Child, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -125,7 +123,7 @@ func (p *Program) Start(path string) (*Child, error) {
 		return nil, err
 	}
 	defer null.Close()
-	arguments := slices.Concat([]string{path, "serve"}, p.arguments(), []string{fmt.Sprintf("%s=fd:%d", Flag, successorFD)})
+	arguments := slices.Concat([]string{name, "serve"}, p.arguments(), []string{fmt.Sprintf("%s=fd:%d", Flag, successorFD)})
 	child := &Child{Conn: nc.(*net.UnixConn), fd: -1}
 	process, err := os.StartProcess(path, arguments, &os.ProcAttr{
 		Dir: p.Directory, Env: p.environment(), Files: []*os.File{null, os.Stdout, os.Stderr, theirs},

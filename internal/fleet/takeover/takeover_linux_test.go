@@ -366,10 +366,10 @@ func TestProgram(t *testing.T) {
 	if got := strings.Join(p.environment(), " "); got != "A=1 WATCHDOG_USEC=5 NOTIFY_SOCKET=/n" {
 		t.Errorf("environment: %s", got)
 	}
-	if _, err := p.Find(""); err == nil || !strings.Contains(err.Error(), "/srv/bin/w") {
+	if _, _, err := p.Find(""); err == nil || !strings.Contains(err.Error(), "/srv/bin/w") {
 		t.Errorf("a program that is not there: %v", err)
 	}
-	if path, err := p.Find("sh"); err != nil || !filepath.IsAbs(path) {
+	if path, _, err := p.Find("sh"); err != nil || !filepath.IsAbs(path) {
 		t.Errorf("a program in PATH: %s, %v", path, err)
 	}
 }
@@ -433,7 +433,7 @@ func TestEnd(t *testing.T) {
 			path := filepath.Join(directory, "successor")
 			writeProgram(t, path, "#!/bin/sh\n"+c.script+"\n")
 			p := Program{Directory: directory}
-			child, err := p.Start(path)
+			child, err := p.Start(path, path)
 			if err != nil {
 				t.Fatal(err)
 			}

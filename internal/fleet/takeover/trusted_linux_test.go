@@ -57,7 +57,7 @@ func TestCheckOwners(t *testing.T) {
 			t.Errorf("a file of another user: %v", err)
 		}
 	}
-	if found, err := (&Program{}).Find(filepath.Join(directory, "none")); err == nil {
+	if found, _, err := (&Program{}).Find(filepath.Join(directory, "none")); err == nil {
 		t.Errorf("found %s", found)
 	}
 	// What is checked is what a link leads to.
@@ -71,7 +71,12 @@ func TestCheckOwners(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&Program{}).Find(link); err == nil || !strings.Contains(err.Error(), "has mode 0757") {
+	if _, _, err := (&Program{}).Find(link); err == nil || !strings.Contains(err.Error(), "has mode 0757") {
 		t.Errorf("a link to it: %v", err)
+	}
+	// The successor is to look where the link leads then.
+	set(path, 0o755)
+	if found, name, err := (&Program{Path: link}).Find(""); err != nil || found != path || name != link {
+		t.Errorf("found %s as %s, %v", found, name, err)
 	}
 }
