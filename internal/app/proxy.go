@@ -112,6 +112,7 @@ type Proxy struct {
 	disks   disks         // of the state, database and access log
 
 	end          atomic.Pointer[ending] // nil until the end of the process begins; written by Drain
+	accepts      bool                   // Accept was called; owned by who calls Accept and Drain
 	clean        bool                   // what Drain returned; owned by who calls it, and Close
 	reconfigured chan struct{}          // of size one: Reconfigure has changed settings
 }
@@ -219,6 +220,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 
 // Accept accepts clients, and callers of the admin API. Start does it, unless the settings hold it back.
 func (p *Proxy) Accept() {
+	p.accepts = true
 	for _, s := range p.inheritance.open {
 		if unix, ok := s.Listener.(*net.UnixListener); ok && !s.Foreign {
 			unix.SetUnlinkOnClose(true)

@@ -28,7 +28,9 @@ func (p *Proxy) Shutdown() (clean bool) {
 func (p *Proxy) Drain() (clean bool) {
 	p.succession.end()
 	p.end.Store(&ending{began: time.Now()})
-	p.delay()
+	if p.accepts { // otherwise nobody is told that it is not ready: it was to take over
+		p.delay()
+	}
 	p.end.Store(&ending{began: p.end.Load().began, closed: time.Now()})
 	if p.acme != nil {
 		p.acme.Close() // before the listeners: it opens one of its own if none answers for it

@@ -40,3 +40,14 @@ func TestDrainFollows(t *testing.T) {
 		<-drained
 	}
 }
+
+// A successor that does not take over ends at once: it has never accepted clients.
+func TestHeldEndsAtOnce(t *testing.T) {
+	s := DefaultSettings()
+	s.Listen, s.Backends, s.Held, s.ShutdownDelay = []string{"127.0.0.1:0"}, []string{"ws://127.0.0.1:1/,warm=0"}, true, 10*time.Minute
+	p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Shutdown()
+}

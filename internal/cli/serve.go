@@ -119,6 +119,7 @@ func serve(cmd *cobra.Command, flags *serveFlags, takeOver string) (err error) {
 		return err
 	}
 	if err := successor.succeed(ctx, proxy); err != nil {
+		successor.failed(err)
 		proxy.Shutdown()
 		return err
 	}
