@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
