@@ -106,6 +106,7 @@ type Services struct {
 	stop     context.CancelFunc
 	woken    chan struct{} // of size one: a backend is warming or leaving
 	done     chan struct{}
+	closing  sync.WaitGroup // removed backends; the goroutine that closes done adds to it
 
 	discovery *discovery.Discovery // static
 	keys      *apikey.Method       // static; all services share it
@@ -310,10 +311,12 @@ func (s *Services) advance() (more bool) {
 	gone := s.reap()
 	more = s.reconcile(time.Now())
 	s.unlock()
-	for _, m := range gone { // it has no connections, so this does not wait
-		m.Close(s.stopping)
-		m.meter.Release()
-		s.o.Log.Info("backend removed", "backend", m.Name(), "service", m.service)
+	for _, m := range gone {
+		s.closing.Go(func() { // it has no connections, but one of its checks may read a file on a mount that hangs
+			m.Close(s.stopping)
+			m.meter.Release()
+			s.o.Log.Info("backend removed", "backend", m.Name(), "service", m.service)
+		})
 	}
 	return more
 }
@@ -439,6 +442,7 @@ func (s *Services) Close(ctx context.Context) {
 		defer close(ended)
 		s.discovery.Close()
 		<-s.done
+		s.closing.Wait()
 		s.keySets.Close()
 	}()
 	select {
