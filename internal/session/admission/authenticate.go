@@ -99,8 +99,8 @@ func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arri
 	}
 }
 
-// credentialHash returns what tells the client apart from others if its identity does not: without a subject, all clients of a tenant, or of the
-// service, may have the same. It is zero if it does.
+// credentialHash returns what tells the client apart from others if its identity does not: without a subject or a key's name, all clients of a
+// tenant, or of the service, have the same. It is zero if the identity does.
 func credentialHash(who *identity.Identity, a *auth.Attempt) (hash [sha256.Size]byte) {
 	switch {
 	case who.Subject != "" || who.Key != "":
@@ -110,7 +110,7 @@ func credentialHash(who *identity.Identity, a *auth.Attempt) (hash [sha256.Size]
 	case a.Credential != "":
 		return sha256.Sum256([]byte(a.Credential))
 	}
-	return sha256.Sum256([]byte(strings.Join(a.Request.Header["Authorization"], "\n"))) // of a scheme that only the server knows that is asked
+	return sha256.Sum256([]byte(strings.Join(a.Request.Header["Authorization"], "\n"))) // such as Basic, which only a server that is asked can judge
 }
 
 // revoked returns why a client is refused whose API key was revoked while it waited; nil if it was not.
