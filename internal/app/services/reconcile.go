@@ -48,7 +48,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 
 func (s *Services) newService(name string, plan *servicePlan) *service {
 	v := &service{
-		name: name, atStart: !s.begun && plan.enabled(), plan: plan,
+		name: name, atStart: !s.begun && plan.enabled(), plan: plan, hadReconnect: plan.Reconnect > 0,
 		variants: new(backend.Variants), peers: new(backend.Peers), dropped: route.NewDropped(name, s.o.Log), scopes: limits.NewService(name),
 		affinity: route.NewAffinity(),
 		removed:  make(chan struct{}), members: make(map[string]*member),
@@ -68,7 +68,7 @@ func (s *Services) applyService(v *service, plan *servicePlan) {
 	}
 	v.group.SetBalance(plan.balance)
 	v.group.SetQueue(plan.Queue)
-	v.plan = plan
+	v.plan, v.hadReconnect = plan, v.hadReconnect || plan.Reconnect > 0
 }
 
 // applyBackend updates a running backend or starts a new one. releaseBackends takes sessions away from backends.

@@ -88,12 +88,18 @@ func TestReconnectOfService(t *testing.T) {
 	if s := routes[0]; s.Reconnect != 30*time.Second || !s.ReconnectEvict {
 		t.Errorf("sessions wait for %v, and end for others: %t; want 30s, true", s.Reconnect, s.ReconnectEvict)
 	}
-	if former.Reconnect != 0 || former.ReconnectEvict {
+	if former.Reconnect != 0 || former.ReconnectEvict || former.HadReconnect {
 		t.Error("sessions that began before the change wait for their clients")
 	}
 	var stats api.Stats
 	if r.services.Stats(&stats); stats.Services[0].ReconnectSeconds != 30 {
 		t.Errorf("the statistics say %v; want 30", stats.Services[0].ReconnectSeconds)
+	}
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.Reconnect, s.ReconnectEvict = 0, false })
+	})
+	if s := routes[0]; s.Reconnect != 0 || !s.HadReconnect {
+		t.Errorf("sessions wait for %v; clients of former ones may come back: %t; want 0s, true", s.Reconnect, s.HadReconnect)
 	}
 	if n := r.services.Dialed(); n != 1 {
 		t.Errorf("%d connections were dialed; want 1", n)

@@ -151,6 +151,8 @@ type service struct {
 	plan     *servicePlan
 	members  map[string]*member // by name
 	tenants  *pool.TenantSettings
+	// hadReconnect is set once a plan has Reconnect, see [route.Service].
+	hadReconnect bool
 }
 
 // member is a running backend of a service. It is guarded by Services.mu.
@@ -363,7 +365,7 @@ func (v *service) route() *route.Service {
 		Cookies: c.TakesCookies() || v.plan.passing.PassesCookies(), Certificates: c.TakesCertificates(),
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, AudioIdle: c.AudioIdle, Keepalive: c.Keepalive, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, LagLimit: c.LagLimit, TellClients: c.TellClients,
-		Reconnect: c.Reconnect, ReconnectEvict: c.ReconnectEvict, SessionAge: c.SessionAge,
+		Reconnect: c.Reconnect, HadReconnect: v.hadReconnect, ReconnectEvict: c.ReconnectEvict, SessionAge: c.SessionAge,
 		MoveTimeout: moveTimeout, Rebalance: c.Rebalance, Backends: v.rebalanced(),
 		Passing: v.plan.passing, Dropped: v.dropped, Scopes: v.scopes, Removed: v.removed, Auth: v.auth,
 	}

@@ -203,15 +203,11 @@ func (l *Ledger) counts() []*count {
 // Run keeps the ledger until the context ends, after the last session, and then writes and books what is left. A disk that does not answer holds up neither
 // quotas nor, for more than diskTimeout, the end.
 func (l *Ledger) Run(ctx context.Context) {
-	stored := make(chan struct{})
+	collected, stored := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(stored)
 		var both sync.WaitGroup
-		both.Go(func() {
-			for range tasks.Every(ctx, writeInterval) {
-				l.write()
-			}
-		})
+		both.Go(func() { l.writeAfter(ctx, collected) })
 		both.Go(func() {
 			for range tasks.Every(ctx, bookInterval) {
 				l.book(ctx)
@@ -223,11 +219,25 @@ func (l *Ledger) Run(ctx context.Context) {
 	}()
 	for range tasks.Every(ctx, writeInterval) {
 		l.collect()
+		tasks.Wake(collected)
 	}
 	select {
 	case <-stored:
 	case <-time.After(diskTimeout):
 		l.o.Log.Warn("the last usage is lost: it can be neither written nor booked", "reason", errNoAnswer)
+	}
+}
+
+// writeAfter writes whenever something has been collected. A turn of its own would add to what a process that is killed loses: the files would lack
+// what was used since the turn before.
+func (l *Ledger) writeAfter(ctx context.Context, collected <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-collected:
+			l.write()
+		}
 	}
 }
 

@@ -279,6 +279,43 @@ func TestDiskThatStalls(t *testing.T) {
 	})
 }
 
+// A process that is killed loses what was used in the last second, and in the time that the last look at the sessions took.
+func TestKilledLosesASecond(t *testing.T) {
+	const takes = 10 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		var l *Ledger
+		scope, counted := Scope{Service: "stt", Tenant: "acme"}, time.Now()
+		l = New(Options{
+			Folder: t.TempDir(), Log: slog.New(slog.DiscardHandler), Write: func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) },
+			Collect: func() {
+				now := time.Now()
+				l.Add(scope, meter.Used{In: meter.Audio{Micros: uint64(now.Sub(counted).Microseconds())}})
+				counted = now
+				time.Sleep(takes)
+			},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { l.Run(ctx) })
+		for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(takes / 2) {
+			synctest.Wait()
+			rows, err := l.files.SumUsage(ctx, "", "~", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var in time.Duration
+			for _, r := range rows {
+				in += time.Duration(r.In.Micros) * time.Microsecond
+			}
+			if used := time.Since(begun); used-in > writeInterval+takes {
+				t.Fatalf("after %v, the file has %v", used, in)
+			}
+		}
+		cancel()
+		run.Wait()
+	})
+}
+
 // A full disk keeps usage in memory, a database that is away keeps it on disk, and both are said once.
 func TestProblem(t *testing.T) {
 	w := &world{t: t, now: start, full: true}

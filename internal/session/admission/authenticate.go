@@ -2,10 +2,12 @@ package admission
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
@@ -77,7 +79,7 @@ func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arri
 		return route.Unavailable(crowded)
 	case err == nil:
 		g.auth.Add(method, auth.Accepted)
-		arrival.Identity, arrival.Grant = who, grant
+		arrival.Identity, arrival.Grant, arrival.CredentialHash = who, grant, credentialHash(who, &attempt)
 		arrival.Question = question
 		return nil
 	case errors.As(err, &denied):
@@ -95,6 +97,20 @@ func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arri
 		Status: http.StatusServiceUnavailable, Reason: cannotTell, Logged: fmt.Sprintf("authentication by %s does not work: %v", method, err),
 		Header: handshake.RetryAfter(route.RetryAfter),
 	}
+}
+
+// credentialHash returns what tells the client apart from others if its identity does not: without a subject or a key's name, all clients of a
+// tenant, or of the service, have the same. It is zero if the identity does.
+func credentialHash(who *identity.Identity, a *auth.Attempt) (hash [sha256.Size]byte) {
+	switch {
+	case who.Subject != "" || who.Key != "":
+		return hash
+	case who.Method == identity.MethodCertificate && a.Certificate != nil:
+		return sha256.Sum256(a.Certificate.Raw)
+	case a.Credential != "":
+		return sha256.Sum256([]byte(a.Credential))
+	}
+	return sha256.Sum256([]byte(strings.Join(a.Request.Header["Authorization"], "\n"))) // such as Basic, which only a server that is asked can judge
 }
 
 // revoked returns why a client is refused whose API key was revoked while it waited; nil if it was not.

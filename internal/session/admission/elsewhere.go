@@ -45,11 +45,11 @@ func (g *Gate) TakeForwarded(nc net.Conn, via *Forwarded) {
 // elsewhere brings a client to the proxy that has its session. It returns false if that is this one, or if none answers. The error is a
 // [*handshake.Refusal] that sends the client there, or turns it away. Otherwise it returns when the client's connection has ended.
 //
-// The client is not authenticated yet. So no service without reconnect asks, nor for an address from which authentication fails, and no more clients
-// wait than may wait for authentication.
+// The client is not authenticated yet. So no other proxy is asked for a service that never had reconnect, or for an address from which authentication
+// fails, and no more clients wait than may wait for authentication.
 func (g *Gate) elsewhere(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) (done bool, err error) {
 	process, _ := resume.ProcessOf(asked.Token)
-	if process == g.shared.Process || process == (record.Process{}) || g.options.Elsewhere == nil || arrival.via != nil || service.Reconnect == 0 {
+	if process == g.shared.Process || process == (record.Process{}) || g.options.Elsewhere == nil || arrival.via != nil || service.Reconnect == 0 && !service.HadReconnect {
 		return false, nil
 	}
 	if refusal := g.refuseGuessing(service, arrival); refusal != nil {

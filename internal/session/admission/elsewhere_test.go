@@ -166,6 +166,11 @@ func TestElsewhereIsGuarded(t *testing.T) {
 	without.Reconnect = 0
 	r.SetServices([]*route.Service{&without})
 	expect(other, http.StatusGone, 1)
+	had := without
+	had.HadReconnect = true
+	r.SetServices([]*route.Service{&had})
+	guard.SetRate(limits.Rate{})
+	expect(other, http.StatusGone, 2)
 }
 
 // countedMethod counts the clients that a method authenticates.

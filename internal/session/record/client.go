@@ -1,6 +1,7 @@
 package record
 
 import (
+	"crypto/sha256"
 	"hash/maphash"
 	"time"
 
@@ -33,6 +34,9 @@ type Client struct {
 	Trace     *Trace          // nil for none
 	// Identity is who the client is, if its service authenticates clients; nil for none. It is set also if the client is known and refused.
 	Identity *identity.Identity
+	// CredentialHash tells clients apart whose identities do not, since they name neither a subject nor a key; zero for others.
+	CredentialHash [sha256.Size]byte
+
 	Question string       // to ask once more about the client later; empty for none. It has secrets
 	Grant    string       // subprotocol to grant if the client offers none that the server has chosen; empty for none
 	Hold     *limits.Hold // its places in what is limited; nil before they are taken

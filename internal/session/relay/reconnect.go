@@ -15,7 +15,7 @@ import (
 // Resume brings a client back to its session. It owns nc if it returns no error. The error may be a [handshake.Refusal]. It must not be
 // called on a loop.
 func (s *Sessions) Resume(service *route.Service, nc net.Conn, req *handshake.Request, client *record.Client, asked resume.Asked) error {
-	line, err := s.lines.Find(asked.Token, service.Name, client.Identity)
+	line, err := s.lines.Find(asked.Token, service.Name, client)
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,26 @@ func TestOldTokensAreNoGuesses(t *testing.T) {
 	}
 }
 
+// A token is good only with the credential that its session began with, also where no client has a name.
+func TestTokensAreBoundToCredentials(t *testing.T) {
+	r := newRig(t, setup{Service: func(s *route.Service) {
+		reconnects(s)
+		s.Auth = policyOf(t, "header", fixedMethod{})
+	}})
+	r.Ready(1)
+	client, answer := r.comes("Authorization: Bearer k1")
+	r.Accepted()
+	client.Reset()
+	r.parked(1)
+	with := "Wsbouncer-Resume: " + answer.Get("Wsbouncer-Resume")
+	p, response := r.Request(wstest.UpgradeRequest("/v1/test", with, "Authorization: Bearer k2"))
+	if response.StatusCode != http.StatusGone {
+		t.Errorf("another credential: status %d", response.StatusCode)
+	}
+	_ = p.Close()
+	r.comes(with, "Authorization: Bearer k1")
+}
+
 // Many come with the same token at once: one has the session afterwards, and the others are told so.
 func TestManyTakeOver(t *testing.T) {
 	r := newRig(t, setup{Service: reconnects, Loops: 2})

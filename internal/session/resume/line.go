@@ -2,6 +2,7 @@ package resume
 
 import (
 	"container/list"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -31,6 +32,7 @@ type Line struct {
 	id      record.ID
 	service string
 	who     identity.Identity // zero for an anonymous client
+	hash    [sha256.Size]byte // of the client's credential, see [record.Client]
 	crowd   crowd
 	wait    time.Duration
 
@@ -66,7 +68,7 @@ type Begin struct {
 
 // Begin makes the line of a session. It is called on the loop l, where the session is to live; Carry comes next.
 func (s *Lines) Begin(l *loop.Loop, h loop.Handler, b Begin) *Line {
-	line := &Line{lines: s, id: b.Client.ID, service: b.Service, wait: b.Wait, token: b.Client.Resume}
+	line := &Line{lines: s, id: b.Client.ID, service: b.Service, wait: b.Wait, token: b.Client.Resume, hash: b.Client.CredentialHash}
 	if b.Client.Identity != nil {
 		line.who = *b.Client.Identity
 	}

@@ -97,19 +97,19 @@ func (s *Lines) Knows(token, service string) error {
 	return errGone
 }
 
-// Find returns the line that a token is good for, if it is that of a client of the service with the same credential. The error is the same
-// whatever is wrong.
-func (s *Lines) Find(token, service string, who *identity.Identity) (*Line, error) {
+// Find returns the line that a token is good for, if it is that of a client of the service with the same credential, or another one of the same
+// subject. The error is the same whatever is wrong.
+func (s *Lines) Find(token, service string, c *record.Client) (*Line, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if line := s.byToken[token]; line != nil && line.service == service && same(&line.who, who) {
+	if line := s.byToken[token]; line != nil && line.service == service && same(&line.who, c.Identity) && line.hash == c.CredentialHash {
 		return line, nil
 	}
 	s.stats.Refused++
 	return nil, errGone
 }
 
-// same reports whether a client has the same credential as another one: zero or nil for none.
+// same reports whether a client is known by the same names as another one: zero or nil for none.
 func same(a, b *identity.Identity) bool {
 	if b == nil {
 		b = new(identity.Identity)

@@ -84,6 +84,8 @@ type Service struct {
 
 	// Reconnect is how long a session whose client's connection broke waits for the client to come back; 0 for not at all.
 	Reconnect time.Duration
+	// HadReconnect says that Reconnect is set, or was since the process began: clients of sessions from then may still come back.
+	HadReconnect bool
 	// ReconnectEvict ends the session that has waited longest for its own client when clients wait in the queue. It needs Reconnect.
 	ReconnectEvict bool
 
