@@ -72,9 +72,9 @@ var backendScenes = map[string]scene{
 		func(f *Facts) { f.Recent.Flaps = map[BackendName]Flap{{"stt", "gpu-2"}: {Times: 3, First: since}} },
 		"backend-flapping backend gpu-2: it went out of health 3 times within minutes; now healthy (12:00)",
 	},
-	"draining": {func(f *Facts) { f.Stats.Backends[0].State, f.Stats.Backends[0].Usable = "draining", false }, "backend-draining backend gpu-1: draining: 3 sessions left"},
+	"draining": {func(f *Facts) { f.Stats.Backends[0].State = "draining" }, "backend-draining backend gpu-1: draining: 3 sessions left"},
 	"disabled": {func(f *Facts) {
-		f.Stats.Backends[0].State, f.Stats.Backends[0].Usable, f.Stats.Backends[0].Leased = "disabled", false, 0
+		f.Stats.Backends[0].State, f.Stats.Backends[0].Leased = "disabled", 0
 	}, "backend-disabled backend gpu-1: disabled: it is empty"},
 	"the server is full": {
 		func(f *Facts) { b := &f.Stats.Backends[2]; b.Ceiling, b.FullAt, b.Leased = 20, 20, 20 },
