@@ -80,6 +80,7 @@ var backendScenes = map[string]scene{
 		func(f *Facts) { b := &f.Stats.Backends[2]; b.Ceiling, b.FullAt, b.Leased = 20, 20, 20 },
 		"backend-full backend gpu-3: the server says that it is full: 20 of 32 connections",
 	},
+	"a removed backend still has connections to the server": {func(f *Facts) { f.Stats.Backends[2].Ceiling = 20 }, ""},
 	"the capacity cannot be read": {
 		func(f *Facts) {
 			f.Stats.Backends[2].Ceiling, f.Stats.Backends[2].Published = 20, &api.Published{Total: 20, At: since, Followed: true, Reason: "/x: total: 0 is absurd", Since: since}
