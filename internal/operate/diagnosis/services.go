@@ -41,7 +41,7 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 		case b.Weight > 0:
 			enabled++
 		case healthOf(b).Word == api.Healthy:
-			weightless = append(weightless, api.Problem{Backend: b.Name, Text: noWeight})
+			weightless = append(weightless, api.Problem{Backend: b.Name, Text: noWeight, Cure: commandOn(b, "set") + " --weight 1"})
 		}
 		if b.TakesSessions() {
 			usable++
@@ -70,7 +70,7 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 			p.Text += ". They get 503 when queue-timeout is over"
 		}
 		if caused(p, causes); p.Cure == "" && len(weightless) > 0 {
-			p.Cure = "wsbouncer backend set " + weightless[0].Backend + " --weight 1"
+			p.Cure = cureOf(weightless)
 		}
 	case full && filler(f.Stats, v, found, waiting):
 	case full:

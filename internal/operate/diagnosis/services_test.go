@@ -140,6 +140,17 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// Where nothing is wrong with the backends but their weight, that is what to change.
+func TestCureOfWeights(t *testing.T) {
+	f := well()
+	for i := range f.Stats.Backends {
+		f.Stats.Backends[i].Weight, f.Stats.Backends[i].DiscoveredFrom = 0, "gpus"
+	}
+	if all := Find(f); len(all) != 1 || all[0].Kind != string(ServiceDown) || all[0].Cure != "wsbouncer backend set gpus --weight 1" {
+		t.Errorf("%+v", all)
+	}
+}
+
 // The cure of a service's problem is for all backends that cause it, in one command where one takes several.
 func TestCureOfMany(t *testing.T) {
 	of := func(cures ...string) (causes []api.Problem) {
