@@ -28,7 +28,7 @@ func (p *Proxy) Status() string {
 		waiting += s.Services[i].Queue.Waiting
 	}
 	for i := range s.Backends {
-		if s.Backends[i].Usable {
+		if s.Backends[i].TakesSessions() {
 			usable++
 		}
 	}

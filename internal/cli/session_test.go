@@ -94,7 +94,7 @@ func (s *stage) serveSessions(mux *http.ServeMux) {
 func playedStats() api.Stats {
 	backend := api.Backend{
 		Name: "gpu-1", Service: "stt", Health: api.Health{Reachable: true, Circuit: "closed", Since: noon, RoundTripSeconds: 0.002},
-		Pool: api.Pool{State: "enabled", Usable: true, Cap: 32, Ceiling: 32, Leased: 1, Idle: 31},
+		Pool: api.Pool{State: "enabled", Usable: true, Weight: 1, Cap: 32, Ceiling: 32, Leased: 1, Idle: 31},
 	}
 	down := backend
 	down.Name, down.Usable, down.Leased, down.Idle, down.Broken = "gpu-2", false, 0, 0, 3

@@ -72,7 +72,7 @@ func colourOf(head, cell string) string {
 	switch cell, _, _ := strings.Cut(cell, ":"); cell {
 	case "circuit open", "unreachable", "probe fails", "canary fails", "stalled", "outlier", api.Hung, "flapping", "not usable", "down", "queue full", "stale", "copied", api.ProxyUnseen, tooLittle:
 		return red
-	case "circuit half-open", "draining", "disabled", "paused", "slow", "full", "no place", "degraded", "clients wait", "nearly full", api.StateWaiting, api.StateMoving, api.StateParked:
+	case "circuit half-open", "draining", "disabled", "paused", "slow", "full", "no place", "no weight", "degraded", "clients wait", "nearly full", api.StateWaiting, api.StateMoving, api.StateParked:
 		return yellow
 	case api.Healthy, "up", enough:
 		return green

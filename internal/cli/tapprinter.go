@@ -48,6 +48,7 @@ var verdicts = map[string]string{
 	"held":         "held back until more of it is known",
 	"released":     "passed, with what was held back of it, as one new frame",
 	"dropped":      "dropped: it does not reach the other side",
+	"hidden":       "hidden: the client does not get it",
 	"waits":        "left unread for now",
 	"paused":       "the client is not read for now",
 	"resumed":      "the client is read again",

@@ -32,6 +32,20 @@ func stats(version string, leased int, healthy bool) *api.Stats {
 	return s
 }
 
+// What services have used, and how often a backend's circuit opened, is added up.
+func TestSums(t *testing.T) {
+	part := func(n uint64) proxyStats {
+		s := stats("1", 1, n == 3)
+		s.Services[0].Used.Results, s.Backends[0].CircuitOpened = n, n
+		return proxyStats{"p", s}
+	}
+	all := begin(part(3))
+	join(all, part(4))
+	if got := []uint64{all.Services[0].Used.Results, all.Backends[0].CircuitOpened}; got[0] != 7 || got[1] != 7 {
+		t.Errorf("3 and 4 results and opened circuits are %d", got)
+	}
+}
+
 // A proxy that has no place at a server has never dialed it, so what the others say of the server counts.
 func TestStatsWithoutPlaces(t *testing.T) {
 	r := newRig(t, "a", "b", "c")

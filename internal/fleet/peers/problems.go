@@ -64,7 +64,7 @@ func mergeProblems(q *question) (int, any, error) {
 		take(l, a.name)
 	}
 	diagnosis.Sort(all.Problems)
-	slices.SortStableFunc(all.Past, func(a, b api.PastProblem) int { return b.Ended.Compare(a.Ended) })
+	slices.SortStableFunc(all.Past, func(a, b api.PastProblem) int { return b.Since.Compare(a.Since) }) // as one proxy does
 	all.Missing = q.missing("its problems are not known")
 	q.fleet.Missing = all.Missing
 	all.Problems = withMissing(all.Problems, &q.fleet, time.Now().UTC())

@@ -90,6 +90,7 @@ func addServices(all, s *api.Stats) {
 		if from.Utilisation > to.Utilisation { // each is of the fleet, as one proxy knows it; clients suffer where it is highest
 			to.Utilisation, to.Fleet = from.Utilisation, from.Fleet
 		}
+		add(&to.Used, &from.Used)
 		oldest := max(to.Queue.OldestSeconds, from.Queue.OldestSeconds)
 		add(&to.Queue, &from.Queue)
 		to.Queue.OldestSeconds = oldest
@@ -158,7 +159,7 @@ func addBackend(to, from *api.Backend, proxy string) {
 	weight, ramp := max(to.Weight, from.Weight), max(to.Ramp, from.Ramp)
 	warm := min(to.Warm+from.Warm, limit)
 	usable := to.Usable || from.Usable
-	broken, outliers := to.Broken+from.Broken, to.Outliers+from.Outliers
+	broken, outliers, opened := to.Broken+from.Broken, to.Outliers+from.Outliers, to.CircuitOpened+from.CircuitOpened
 	switch {
 	case from.Untried(): // it cannot know
 	case to.Untried(), to.Health.Condition().Word == api.Healthy && from.Health.Condition().Word != api.Healthy: // what is wrong anywhere is worth to be known
@@ -175,7 +176,7 @@ func addBackend(to, from *api.Backend, proxy string) {
 	add(&to.Pool, &from.Pool)
 	to.Limit = min(to.Limit, limit)
 	to.Cap, to.Ceiling, to.Weight, to.Ramp, to.Warm, to.Usable = limit, ceiling, weight, ramp, warm, usable
-	to.Broken, to.Outliers = broken, outliers
+	to.Broken, to.Outliers, to.CircuitOpened = broken, outliers, opened
 	to.Retired += from.Retired
 	to.Stalls, to.Moved, to.NotMoved = to.Stalls+from.Stalls, to.Moved+from.Moved, to.NotMoved+from.NotMoved
 	to.LagSeconds, to.MedianLagSeconds = max(to.LagSeconds, from.LagSeconds), max(to.MedianLagSeconds, from.MedianLagSeconds)

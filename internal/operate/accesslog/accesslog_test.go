@@ -220,6 +220,27 @@ func TestReopenFails(t *testing.T) {
 	})
 }
 
+// After the file was opened again by a signal, the next one that is moved and cannot be replaced is reported, too.
+func TestReopenFailsAgain(t *testing.T) {
+	directory := t.TempDir()
+	path := filepath.Join(directory, "in", "access.log")
+	must(t, os.Mkdir(filepath.Dir(path), 0o700))
+	synctest.Test(t, func(t *testing.T) {
+		l, m := start(t, path)
+		synctest.Wait()
+		for i, name := range []string{"first", "second"} {
+			must(t, os.Rename(filepath.Dir(path), filepath.Join(directory, name)))
+			time.Sleep(quiet + interval)
+			synctest.Wait()
+			m.expect(t, i+1, "was moved or removed, and it cannot be opened again")
+			must(t, os.Mkdir(filepath.Dir(path), 0o700))
+			l.Reopen()
+			synctest.Wait()
+		}
+		l.Close()
+	})
+}
+
 // A file that was removed, without a signal, exists again after a while.
 func TestRemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")

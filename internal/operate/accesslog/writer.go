@@ -81,7 +81,7 @@ func (l *Log) takeFile(file opened, err error) error {
 		l.options.Counters.LeftOut.Add(1)
 		l.file.cut = false
 	}
-	l.unmoved = time.Now()
+	l.unmoved, l.stuck = time.Now(), false
 	return nil
 }
 
@@ -118,7 +118,6 @@ func (l *Log) look() {
 		l.stuck = true
 		return
 	}
-	l.stuck = false
 	l.trouble.log.Info("access log opened again, since its file was moved or removed")
 }
 

@@ -79,6 +79,9 @@ func (h *Health) Condition() Condition {
 	return Condition{Word: Healthy, Level: LevelOK, Since: h.Since}
 }
 
+// TakesSessions reports whether sessions may begin on the backend: it works, and no operator keeps them away. Usable alone says only the former.
+func (b *Backend) TakesSessions() bool { return b.Usable && b.State == "enabled" && b.Weight > 0 }
+
 const (
 	// hungSessions is how many sessions a server must keep waiting to be taken to hang, or all that it has, if they wait for hungAlone.
 	hungSessions = 3

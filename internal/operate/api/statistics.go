@@ -156,7 +156,7 @@ type Backend struct {
 	Health
 	Pool
 	// Condition is how the backend is: what its health, its state and the list of problems say together. The word is that of [Health.Condition], or
-	// hung, slow, flapping, full, no place, over-granted, canary doubtful, starting, not usable, draining or disabled.
+	// hung, slow, flapping, full, no place, over-granted, canary doubtful, starting, not usable, no weight, draining or disabled.
 	Condition Condition `json:"condition"`
 	// Variants are the kinds of connections there are, where a profile knows some. Names of those for one client, or few, begin
 	// with ~.
@@ -289,7 +289,7 @@ type Health struct {
 // Pool is a backend's connections.
 type Pool struct {
 	State     string  `json:"state"`  // the desired state: enabled, draining or disabled
-	Usable    bool    `json:"usable"` // sessions may begin
+	Usable    bool    `json:"usable"` // sessions may begin as far as the server is concerned: see TakesSessions
 	Cap       int     `json:"cap"`
 	Ceiling   int     `json:"ceiling"` // how many connections the server gets at present: the cap, or less while there is a CeilingCause
 	Limit     int     `json:"limit"`   // how many this proxy may have: the ceiling, or less if it was granted fewer places

@@ -145,9 +145,9 @@ type TapEvent struct {
 	Text string `json:"text,omitempty"` // the beginning of a text frame
 	Cut  bool   `json:"cut,omitempty"`  // the text is longer
 	Code uint16 `json:"code,omitempty"` // of a close frame, or the client's close code
-	// What is, for a verdict, one of: passed, held (back until the message is known), released (as one new frame), dropped, waits (it
-	// is left unread), paused and resumed (the client is not read, is read again), ends-session, reset, answered (it was the
-	// client's last answer), moved, broken. For a frame, dropped if it came unexpectedly. For a session: began, the state
+	// What is, for a verdict, one of: passed, held (back until the message is known), released (as one new frame), dropped, hidden (the client
+	// does not get it), waits (it is left unread), paused and resumed (the client is not read, is read again), ends-session, reset, answered
+	// (it was the client's last answer), moved, broken. For a frame, dropped if it came unexpectedly. For a session: began, the state
 	// in which it is when the tap begins, moving, moved, ended. For a connection: resetting, ended (in order), returned, discarded.
 	What   string `json:"what,omitempty"`
 	Reason string `json:"reason,omitempty"`

@@ -121,7 +121,7 @@ func (f *fakeProxy) fill() {
 				State: "enabled", Usable: true, Cap: 16, Ceiling: 16, Warm: 4, Weight: 1, Ramp: 1, Idle: 4, Leased: 4,
 			}},
 			{Name: "gpu-4", Service: "calm", URL: "ws://10.0.0.4:2700", Profile: "echo", Health: healthy, Pool: api.Pool{
-				State: "draining", Cap: 16, Ceiling: 16, Warm: 4, Weight: 1, Ramp: 1, Leased: 2,
+				State: "draining", Usable: true, Cap: 16, Ceiling: 16, Warm: 4, Weight: 1, Ramp: 1, Leased: 2,
 			}},
 		},
 		Configuration: api.Configuration{Source: "sqlite:wsbouncer.db", Version: "7", State: "current", Since: now, Applied: now.Add(-time.Minute)},

@@ -70,7 +70,8 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 	case b.CeilingCause == "lag":
 		p := found.add(BackendLate, about, "%s: it gets no new sessions above %d of %d", b.CeilingReason, b.Ceiling, b.Cap)
 		p.Since, p.Cure = b.CeilingSince, commandOn(b, "show")
-	case b.Ceiling < b.Cap && !fullAsPublished(b):
+	// Without a refusal, the ceiling is lower only because connections of a removed backend still use the server.
+	case b.Ceiling < b.Cap && (b.CeilingCause == "full" || b.FullAt > 0) && !fullAsPublished(b):
 		found.full(b, about)
 	default:
 		found.capacity(b, about)

@@ -72,14 +72,15 @@ var backendScenes = map[string]scene{
 		func(f *Facts) { f.Recent.Flaps = map[BackendName]Flap{{"stt", "gpu-2"}: {Times: 3, First: since}} },
 		"backend-flapping backend gpu-2: it went out of health 3 times within minutes; now healthy (12:00)",
 	},
-	"draining": {func(f *Facts) { f.Stats.Backends[0].State, f.Stats.Backends[0].Usable = "draining", false }, "backend-draining backend gpu-1: draining: 3 sessions left"},
+	"draining": {func(f *Facts) { f.Stats.Backends[0].State = "draining" }, "backend-draining backend gpu-1: draining: 3 sessions left"},
 	"disabled": {func(f *Facts) {
-		f.Stats.Backends[0].State, f.Stats.Backends[0].Usable, f.Stats.Backends[0].Leased = "disabled", false, 0
+		f.Stats.Backends[0].State, f.Stats.Backends[0].Leased = "disabled", 0
 	}, "backend-disabled backend gpu-1: disabled: it is empty"},
 	"the server is full": {
 		func(f *Facts) { b := &f.Stats.Backends[2]; b.Ceiling, b.FullAt, b.Leased = 20, 20, 20 },
 		"backend-full backend gpu-3: the server says that it is full: 20 of 32 connections",
 	},
+	"a removed backend still has connections to the server": {func(f *Facts) { f.Stats.Backends[2].Ceiling = 20 }, ""},
 	"the capacity cannot be read": {
 		func(f *Facts) {
 			f.Stats.Backends[2].Ceiling, f.Stats.Backends[2].Published = 20, &api.Published{Total: 20, At: since, Followed: true, Reason: "/x: total: 0 is absurd", Since: since}

@@ -32,6 +32,9 @@ var backendWords = map[Kind]string{
 	BackendOverGranted: "over-granted", CanaryDoubtful: "canary doubtful",
 }
 
+// noWeight is why a healthy backend gets no sessions.
+const noWeight = "its weight is 0"
+
 func conditionOf(s *api.Stats, b *api.Backend) api.Condition {
 	worst := problemOf(s.Problems, func(p *api.Problem) bool {
 		return p.Service == b.Service && p.Backend == b.Name && backendWords[Kind(p.Kind)] != ""
@@ -59,12 +62,10 @@ func conditionOf(s *api.Stats, b *api.Backend) api.Condition {
 			health.Since = p.Since // of all of it, and not of its present state
 		}
 		return health
+	case b.State != "" && b.Weight == 0:
+		return api.Condition{Word: "no weight", Level: api.LevelOff, Why: noWeight}
 	case b.State != "" && !b.Usable:
-		why := "no session may begin"
-		if b.Weight == 0 {
-			why = "its weight is 0"
-		}
-		return api.Condition{Word: "not usable", Level: api.LevelFailure, Why: why}
+		return api.Condition{Word: "not usable", Level: api.LevelFailure, Why: "no session may begin"}
 	case b.Usable && b.Ramp > 0 && b.Ramp < 1:
 		return api.Condition{Word: "starting", Level: api.LevelOK, Why: fmt.Sprintf("slow start: %.0f %% of its weight", 100*b.Ramp), Since: health.Since}
 	}
@@ -117,7 +118,7 @@ func conditionOfService(s *api.Stats, v *api.Service) api.Condition {
 	backends := (&Facts{Stats: s}).backends(v.Name)
 	usable := 0
 	for _, b := range backends {
-		if b.Usable {
+		if b.TakesSessions() {
 			usable++
 		}
 	}

@@ -43,7 +43,7 @@ func TestDescribe(t *testing.T) {
 			backend: "unreachable failure: connection refused", service: "degraded warning: backend gpu-1: slow: evidence",
 		},
 		"draining": {
-			change:  func(b *api.Backend, _ *api.Service, _ *api.Stats) { b.State, b.Usable = "draining", false },
+			change:  func(b *api.Backend, _ *api.Service, _ *api.Stats) { b.State = "draining" },
 			kinds:   []Kind{BackendDraining},
 			backend: "draining off: 3 sessions left", service: "up ok",
 		},
@@ -62,8 +62,8 @@ func TestDescribe(t *testing.T) {
 			backend: "no place warning: not dialed yet: this proxy has no place there; 32 of 32 are granted", service: "up ok",
 		},
 		"without weight": {
-			change:  func(b *api.Backend, _ *api.Service, _ *api.Stats) { b.Weight, b.Usable = 0, false },
-			backend: "not usable failure: its weight is 0", service: "up ok",
+			change:  func(b *api.Backend, _ *api.Service, _ *api.Stats) { b.Weight = 0 },
+			backend: "no weight off: its weight is 0", service: "up ok",
 		},
 		"starting": {
 			change:  func(b *api.Backend, _ *api.Service, _ *api.Stats) { b.Ramp = 0.4 },
@@ -94,6 +94,14 @@ func TestDescribe(t *testing.T) {
 				}
 			},
 			backend: "unreachable failure: connection refused", service: "down failure: none of its backends can take sessions",
+		},
+		"all of them drain, just now": {
+			change: func(_ *api.Backend, _ *api.Service, s *api.Stats) {
+				for i := range s.Backends {
+					s.Backends[i].State = "draining"
+				}
+			},
+			backend: "draining off: 3 sessions left", service: "down failure: none of its backends can take sessions",
 		},
 		"no backend": {
 			change:  func(_ *api.Backend, v *api.Service, _ *api.Stats) { v.Name = "tts" },

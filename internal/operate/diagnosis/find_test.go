@@ -89,9 +89,9 @@ func TestOrder(t *testing.T) {
 	f := well()
 	s := f.Stats
 	s.Services[0].Queue.Waiting, s.Services[0].Queue.OldestSeconds = 2, 4
-	s.Backends[0].State, s.Backends[0].Usable = "draining", false
+	s.Backends[0].State = "draining"
 	unreachable(&s.Backends[1], "connection refused")
-	s.Backends[2].Ceiling = 20
+	s.Backends[2].Ceiling, s.Backends[2].FullAt = 20, 20
 	s.Configuration.State = "stale"
 	var kinds []string
 	for _, p := range Find(f) {

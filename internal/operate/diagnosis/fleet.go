@@ -140,7 +140,7 @@ func placesInUse(s *api.Stats, v *api.Service) string {
 	var all []string
 	for i := range s.Backends {
 		b := &s.Backends[i]
-		if b.Service != v.Name || !b.Usable || b.State != "enabled" || b.Weight == 0 {
+		if b.Service != v.Name || !b.TakesSessions() {
 			continue
 		}
 		if b.Places == nil || !s.Fleet.Shares() || b.Leased+b.Resetting < b.Limit {

@@ -34,12 +34,17 @@ func ofServices(f *Facts, found *findings) {
 func ofService(f *Facts, v *api.Service, found *findings) {
 	about, backends := service(v.Name), f.backends(v.Name)
 	usable, enabled := 0, 0
+	var weightless []api.Problem // not a problem by itself, but a reason why none of them can take sessions
 	for _, b := range backends {
-		if b.Usable {
-			usable++
-		}
-		if b.State == "enabled" && b.Weight > 0 {
+		switch {
+		case b.State != "enabled":
+		case b.Weight > 0:
 			enabled++
+		case healthOf(b).Word == api.Healthy:
+			weightless = append(weightless, api.Problem{Backend: b.Name, Text: noWeight, Cure: commandOn(b, "set") + " --weight 1"})
+		}
+		if b.TakesSessions() {
+			usable++
 		}
 	}
 	waiting := ""
@@ -60,11 +65,13 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 		found.add(ServiceDown, about, "it has no backends%s", then(waiting)).Cure = more
 	case usable == 0:
 		causes := found.takeOut(v.Name, true)
-		p := found.add(ServiceDown, about, "none of its backends can take sessions%s%s", because(causes), then(waiting))
+		p := found.add(ServiceDown, about, "none of its backends can take sessions%s%s", because(append(slices.Clip(causes), weightless...)), then(waiting))
 		if waiting != "" {
 			p.Text += ". They get 503 when queue-timeout is over"
 		}
-		caused(p, causes)
+		if caused(p, causes); p.Cure == "" && len(weightless) > 0 {
+			p.Cure = cureOf(weightless)
+		}
 	case full && filler(f.Stats, v, found, waiting):
 	case full:
 		found.add(ServiceQueueFull, about, "its queue is full: %s", waiting).Cure = more

@@ -59,6 +59,28 @@ var serviceScenes = map[string]scene{
 		f.Recent.Failed, f.Recent.Refused = 20, map[int]uint64{503: 20}
 	}, "service-down service stt: none of its backends can take sessions: gpu-1, gpu-2: unreachable: connection refused; gpu-3: disabled: 3 sessions left; " +
 		"2 clients wait, the first for 1.0s. They get 503 when queue-timeout is over (12:00)"},
+	"one drains, and the others are down": {func(f *Facts) { // a healthy backend stays usable while it drains
+		f.Stats.Backends[0].State = "draining"
+		unreachable(&f.Stats.Backends[1], "connection refused")
+		unreachable(&f.Stats.Backends[2], "connection refused")
+	}, "service-down service stt: none of its backends can take sessions: gpu-1: draining: 3 sessions left; gpu-2, gpu-3: unreachable: connection refused (12:00)"},
+	"all drain": {func(f *Facts) {
+		for i := range f.Stats.Backends {
+			f.Stats.Backends[i].State = "draining"
+		}
+		waits(f, 2, 1)
+	}, "service-down service stt: none of its backends can take sessions: gpu-1, gpu-2, gpu-3: draining: 3 sessions left; " +
+		"2 clients wait, the first for 1.0s. They get 503 when queue-timeout is over"},
+	"one drains, and the others have no weight": {func(f *Facts) {
+		f.Stats.Backends[0].State, f.Stats.Backends[1].Weight, f.Stats.Backends[2].Weight = "draining", 0, 0
+	}, "service-down service stt: none of its backends can take sessions: gpu-1: draining: 3 sessions left; gpu-2, gpu-3: its weight is 0"},
+	"half of the enabled ones are down": {func(f *Facts) {
+		f.Stats.Backends = append(f.Stats.Backends, f.Stats.Backends[0])
+		f.Stats.Backends[3].Name, f.Stats.Backends[3].State = "gpu-4", "disabled"
+		unreachable(&f.Stats.Backends[0], "connection refused")
+		unreachable(&f.Stats.Backends[1], "connection refused")
+	}, "service-degraded service stt: 2 of its 3 backends take no sessions: gpu-1, gpu-2: unreachable: connection refused (12:00)\n" +
+		"backend-disabled backend gpu-4: disabled: 3 sessions left"},
 	"half down": {func(f *Facts) {
 		unreachable(&f.Stats.Backends[0], "connection refused")
 		unreachable(&f.Stats.Backends[2], "connection refused")
@@ -114,6 +136,17 @@ func TestCauses(t *testing.T) {
 	unreachable(&f.Stats.Backends[2], "connection refused")
 	all := Find(f)
 	if len(all) != 1 || !slices.Equal(all[0].Causes, []string{"backend-refusing", "backend-unreachable"}) || all[0].Cure != "wsbouncer backend set gpu-1 --header NAME=VALUE; wsbouncer backend set gpu-2 --header NAME=VALUE; wsbouncer backend recycle gpu-3" || !all[0].Since.Equal(since) {
+		t.Errorf("%+v", all)
+	}
+}
+
+// Where nothing is wrong with the backends but their weight, that is what to change.
+func TestCureOfWeights(t *testing.T) {
+	f := well()
+	for i := range f.Stats.Backends {
+		f.Stats.Backends[i].Weight, f.Stats.Backends[i].DiscoveredFrom = 0, "gpus"
+	}
+	if all := Find(f); len(all) != 1 || all[0].Kind != string(ServiceDown) || all[0].Cure != "wsbouncer backend set gpus --weight 1" {
 		t.Errorf("%+v", all)
 	}
 }

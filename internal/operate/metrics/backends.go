@@ -44,7 +44,7 @@ func ofPools() []family {
 		backend.gauge("backend_connections_cap", "Maximum simultaneous connections to the backend.",
 			func(b *api.Backend, put put) { put(float64(b.Cap)) }),
 		backend.gauge("backend_connections_ceiling",
-			"Current limit of connections: the cap, or less while the backend is full, exceeds lag-limit, or publishes less.",
+			"Connection limit: the cap, or less while the server is full, exceeds lag-limit, publishes less, or has a removed backend's connections.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
 		backend.gauge("backend_calibrated_streams", "Streams that the server takes, by 'wsbouncer calibrate'.",
 			func(b *api.Backend, put put) { put.positive(float64(b.Calibrated)) }),

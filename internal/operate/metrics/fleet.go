@@ -31,7 +31,7 @@ func ofFleet() []family {
 			of(func(f *api.Fleet, put put) {
 				n := make(map[string]int)
 				for i := range f.Proxies {
-					if p := &f.Proxies[i]; p.SeenSeconds > unseenAfter {
+					if p := &f.Proxies[i]; seesOthers(f) && p.SeenSeconds > unseenAfter {
 						n[api.ProxyUnseen]++
 					} else {
 						n[p.State]++
@@ -41,9 +41,9 @@ func ofFleet() []family {
 					put(float64(n[state]), state)
 				}
 			}), "state"),
-		gauge("fleet_unseen_seconds", "Time since another proxy last reached the ledger.", of(func(f *api.Fleet, put put) {
+		gauge("fleet_unseen_seconds", "Time since another proxy last reached the ledger, unless this one cannot.", of(func(f *api.Fleet, put put) {
 			for i := range f.Proxies {
-				if p := &f.Proxies[i]; !p.Self {
+				if p := &f.Proxies[i]; !p.Self && seesOthers(f) {
 					put(p.SeenSeconds, p.Name, p.ID)
 				}
 			}
@@ -61,6 +61,9 @@ func ofFleet() []family {
 		gauge("fleet_exchange_seconds", "Duration of the last exchange with the ledger.", of(func(f *api.Fleet, put put) { put(f.ExchangeSeconds) })),
 	}
 }
+
+// seesOthers reports whether this proxy reaches the ledger: otherwise it sees no other proxy, however well they do.
+func seesOthers(f *api.Fleet) bool { return f.Problem == "" }
 
 // sharesName reports whether another proxy that serves and is seen has the name of this one.
 func sharesName(f *api.Fleet) bool {

@@ -79,7 +79,7 @@ func busy() Snapshot {
 		},
 		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, AccessLog: api.AccessLog{Lines: 5120, LeftOut: 3}, Draining: true,
 		Fleet: &api.Fleet{
-			Mode: api.FleetShare, Problem: "refused", Frozen: true, ExchangeSeconds: 0.0175,
+			Mode: api.FleetShare, Frozen: true, ExchangeSeconds: 0.0175,
 			Proxies: []api.Proxy{
 				{ID: "1", Name: "a", Self: true, State: "serving"},
 				{ID: "9", Name: "b", State: "serving", SeenSeconds: 12.5},
@@ -192,6 +192,32 @@ func TestEmpty(t *testing.T) {
 	} {
 		if n := testutil.CollectAndCount(empty, name); n != want {
 			t.Errorf("%s has %d series; want %d", name, n, want)
+		}
+	}
+}
+
+// A proxy that cannot reach the ledger sees no other: it does not show that they are not seen.
+func TestUnseenWithoutLedger(t *testing.T) {
+	for problem, want := range map[string]struct{ unseen, reached, seconds float64 }{"": {1, 1, 120}, "refused": {0, 0, -1}} {
+		proxies := []api.Proxy{{ID: "1", Name: "a", Self: true, State: "serving"}, {ID: "2", Name: "b", State: "serving", SeenSeconds: 120}}
+		registry, got := prometheus.NewRegistry(), map[string]float64{"wsbouncer_fleet_unseen_seconds": -1}
+		registry.MustRegister(fixed(Snapshot{Stats: api.Stats{Fleet: &api.Fleet{Mode: api.FleetShare, Problem: problem, Proxies: proxies}}}))
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			name := f.GetName()
+			for _, m := range f.Metric {
+				if name == "wsbouncer_fleet_proxies" {
+					got[m.Label[0].GetValue()] = m.GetGauge().GetValue()
+				} else if strings.HasPrefix(name, "wsbouncer_fleet_") {
+					got[name] = m.GetGauge().GetValue()
+				}
+			}
+		}
+		if got["unseen"] != want.unseen || got["serving"] != 2-want.unseen || got["wsbouncer_fleet_ledger_reached"] != want.reached || got["wsbouncer_fleet_unseen_seconds"] != want.seconds {
+			t.Errorf("with the problem %q: %v; want %+v", problem, got, want)
 		}
 	}
 }

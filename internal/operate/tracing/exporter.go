@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,9 @@ const (
 	// logInterval is the least time between two log lines about lost traces.
 	logInterval = time.Minute
 )
+
+// errTooFast is why sessions lack spans though every export succeeds.
+var errTooFast = errors.New("sessions end faster than they can be exported")
 
 // exporter gives spans to another exporter. While that fails, it drops them without trying, for a while, and says so in the log. The SDK
 // calls ExportSpans from one goroutine at a time.
@@ -31,6 +35,7 @@ type exporter struct {
 	aborted   context.Context
 	lost      uint64        // sessions in dropped spans since the last log line
 	err       error         // of the last export; nil if it succeeded
+	cause     error         // of the last export that failed since the last log line, if sessions were lost around it
 	pause     time.Duration // after the last failed export
 	logged    time.Time     // when the last line about lost traces was logged
 	announced bool          // the log has a line about failing
@@ -54,12 +59,15 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	stop()
 	cancel()
 	if e.err = err; err != nil {
+		e.cause = err
 		e.pause = min(max(2*e.pause, minPause), maxPause)
 		e.retryAt.Store(e.now().Add(e.pause).UnixNano())
 		e.lose(spans)
 		return nil
 	}
-	e.pause = 0
+	if e.pause = 0; e.lost == 0 && e.dropped.Load() == 0 {
+		e.cause = nil // it cost nothing
+	}
 	if e.announced {
 		e.announced = false
 		e.log.Info("traces are exported again", "endpoint", e.endpoint, "lost_sessions", e.takeLost())
@@ -92,17 +100,19 @@ func (e *exporter) report() {
 }
 
 func (e *exporter) logLost() {
-	if e.err != nil {
-		e.announced = true
-		e.log.Warn("traces are lost", "endpoint", e.endpoint, "lost_sessions", e.takeLost(), "error", e.err)
-		return
+	cause := e.err
+	if e.announced = cause != nil; cause == nil {
+		cause = e.cause // the collector is back
 	}
-	e.log.Warn("traces are lost", "endpoint", e.endpoint, "lost_sessions", e.takeLost(), "error", "sessions end faster than they can be exported")
+	if cause == nil {
+		cause = errTooFast
+	}
+	e.log.Warn("traces are lost", "endpoint", e.endpoint, "lost_sessions", e.takeLost(), "error", cause)
 }
 
 func (e *exporter) takeLost() uint64 {
 	lost := e.lost + e.dropped.Swap(0)
-	e.lost = 0
+	e.lost, e.cause = 0, nil
 	return lost
 }
 

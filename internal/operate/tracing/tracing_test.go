@@ -17,6 +17,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -388,6 +389,38 @@ func TestBackoff(t *testing.T) {
 		_ = e.ExportSpans(t.Context(), nil)
 		if log.Len() > 0 {
 			t.Errorf("the log says %s", log)
+		}
+		e.closed()
+	})
+}
+
+// What was lost while the collector was away for a moment is reported with the error, also once exports succeed again.
+func TestLostMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, log := new(failing), new(bytes.Buffer)
+		e := newExporter(to, "http://collector:4318/v1/traces", slog.New(slog.NewTextHandler(log, nil)), time.Now)
+		export := func(err error, after time.Duration, spans ...sdk.ReadOnlySpan) {
+			time.Sleep(after)
+			to.err = err
+			_ = e.ExportSpans(t.Context(), spans)
+		}
+		session := tracetest.SpanStub{Name: sessionSpan}.Snapshot()
+		export(errors.New("no route"), 0, session) // logged
+		export(nil, 2*time.Second)
+		log.Reset()
+		export(errors.New("no route"), 10*time.Second, session)
+		export(nil, 2*time.Second)
+		export(nil, time.Minute)
+		if text := log.String(); !strings.Contains(text, `msg="traces are lost"`) || !strings.Contains(text, `error="no route"`) || strings.Contains(text, "faster than") {
+			t.Errorf("the log says %s", text)
+		}
+		log.Reset()
+		export(errors.New("no route"), time.Minute) // it cost no session
+		export(nil, 2*time.Second)
+		e.dropped.Add(1)
+		export(nil, time.Minute)
+		if text := log.String(); !strings.Contains(text, "faster than") || strings.Contains(text, "no route") {
+			t.Errorf("the log says %s", text)
 		}
 		e.closed()
 	})

@@ -3,6 +3,7 @@
 import { Failure, change } from "./api.js";
 import { h, text, toast } from "./dom.js";
 import { count, plural } from "./format.js";
+import { takes } from "./problems.js";
 
 const whoKey = "wsbouncer.who";
 
@@ -89,7 +90,7 @@ export function endAllOf(backend) {
 
 /** others says what is left of a service while one of its backends takes no sessions. */
 function others(backend, stats) {
-  const rest = stats.backends.filter((b) => b.service === backend.service && b.name !== backend.name && b.usable);
+  const rest = stats.backends.filter((b) => b.service === backend.service && b.name !== backend.name && takes(b));
   if (rest.length === 0) return `No other backend of ${backend.service} takes sessions: its clients will wait in the queue.`;
   const cap = rest.reduce((n, b) => n + b.cap, 0);
   const leased = rest.reduce((n, b) => n + b.leased, 0);

@@ -7,6 +7,9 @@ import { ago, count, duration, known, moment, percent, plural } from "./format.j
 /** used returns how many connections count against a backend's cap. */
 export const used = (b) => b.dialing + b.idle + b.leased + b.resetting + b.retiring;
 
+/** takes returns whether sessions may begin on a backend: it works, and no operator keeps them away. */
+export const takes = (b) => b.usable && b.state === "enabled" && b.weight > 0;
+
 /** level returns how the page marks a condition or a problem of the proxy: bad, warn, off or ok. */
 export const level = (l) => levels[l] ?? "warn";
 
@@ -95,7 +98,7 @@ export function summary(stats, found) {
   if (now > 0) return `${plural(now, "problem hurts", "problems hurt")} clients${others(wrong.length - now)}`;
   if (soon > 0) return `Clients are served: ${plural(soon, "problem")} may hurt them soon${others(wrong.length - soon)}`;
   if (wrong.length > 0) return `Clients are served: ${plural(wrong.length, "problem")} that no client notices`;
-  const usable = stats.backends.filter((b) => b.usable).length;
+  const usable = stats.backends.filter(takes).length;
   const waiting = stats.services.reduce((n, service) => n + service.queue.waiting, 0);
   return `All is well: ${plural(stats.sessions.active, "session")} on ${plural(usable, "backend")}, ${waiting > 0 ? plural(waiting, "client waits", "clients wait") : "no client waits"}`;
 }

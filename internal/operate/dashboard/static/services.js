@@ -2,7 +2,7 @@
 
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
 import { count, orNone, percent } from "./format.js";
-import { level } from "./problems.js";
+import { level, takes } from "./problems.js";
 import { outlive } from "./failover.js";
 import { pauseService, resumeService } from "./actions.js";
 
@@ -34,7 +34,7 @@ function update(row, { service, own }) {
   text(row.pill, service.condition.word);
   attribute(row.pill, "data-level", level(service.condition.level));
   attribute(row.pill, "title", service.condition.why ?? null);
-  text(row.sub, `${count(own.filter((b) => b.usable).length)} of ${count(own.length)} backends · ${[service.balance, outlive(service)].filter(Boolean).join(" · ")}`);
+  text(row.sub, `${count(own.filter(takes).length)} of ${count(own.length)} backends · ${[service.balance, outlive(service)].filter(Boolean).join(" · ")}`);
   const { queue } = service;
   const totals = queue.totals;
   [own.reduce((n, b) => n + b.leased, 0), queue.waiting].forEach((n, i) => text(row.numbers[i], count(n)));
