@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -12,7 +13,7 @@ const maxBounds = 12
 type Histogram struct {
 	bounds []time.Duration // static: the upper bounds of the buckets but the last, which has none; a duration on a bound is below it
 	counts [maxBounds + 1]atomic.Uint64
-	sums   [maxBounds + 1]atomic.Int64 // of the durations in each bucket, in nanoseconds
+	sums   [maxBounds + 1]atomic.Int64 // of the durations in each bucket, in microseconds: in nanoseconds, thousands of sessions overflow it within days
 }
 
 // NewHistogram returns a histogram with these upper bounds, at most 12, in ascending order.
@@ -30,7 +31,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	for i < len(h.bounds) && d > h.bounds[i] {
 		i++
 	}
-	h.sums[i].Add(int64(d))
+	h.sums[i].Add((d + 500).Microseconds())
 	h.counts[i].Add(1)
 }
 
@@ -38,7 +39,7 @@ func (h *Histogram) Observe(d time.Duration) {
 func (h *Histogram) Read() Distribution {
 	d := Distribution{Bounds: h.bounds}
 	for i := range h.counts {
-		d.Counts[i], d.Sums[i] = h.counts[i].Load(), time.Duration(h.sums[i].Load())
+		d.Counts[i], d.Sums[i] = h.counts[i].Load(), float64(h.sums[i].Load())/1e6
 		d.Sum += d.Sums[i]
 	}
 	return d
@@ -50,8 +51,8 @@ type Distribution struct {
 	Bounds []time.Duration
 	// Counts are the durations in each bucket, each counted once; the one behind the last bound has no upper bound.
 	Counts [maxBounds + 1]uint64
-	Sums   [maxBounds + 1]time.Duration // of the durations in each bucket
-	Sum    time.Duration                // of all durations
+	Sums   [maxBounds + 1]float64 // of the durations in each bucket, in seconds
+	Sum    float64                // of all durations, in seconds
 }
 
 // Count returns how many durations were counted.
@@ -94,7 +95,7 @@ func (d Distribution) Quantile(q float64) time.Duration {
 		n := float64(d.Counts[i])
 		if n > 0 && left <= n {
 			low, high := lower, upper
-			if mean := time.Duration(float64(d.Sums[i]) / n); lower <= mean && mean <= upper {
+			if mean := time.Duration(math.Round(d.Sums[i] / n * 1e9)); lower <= mean && mean <= upper {
 				low, high = max(lower, 2*mean-upper), min(upper, 2*mean-lower)
 			}
 			return low + time.Duration(float64(high-low)*max(left, 0)/n)

@@ -280,7 +280,7 @@ func (r *replies) take(now *meter.Distribution, at time.Duration) {
 	keep := max(least, 1-float64(n)/weighty)
 	for i := range r.counts {
 		r.counts[i] = keep*r.counts[i] + float64(fresh.Counts[i])
-		r.sums[i] = keep*r.sums[i] + fresh.Sums[i].Seconds()
+		r.sums[i] = keep*r.sums[i] + fresh.Sums[i]
 	}
 	r.count, r.latest = r.count+int(n), at
 }

@@ -179,7 +179,7 @@ func (m *histogramSeries) Write(to *dto.Metric) error {
 		buckets[i].CumulativeCount, buckets[i].UpperBound = &numbers[i], &bounds[i]
 		histogram.Bucket[i] = &buckets[i]
 	}
-	numbers[n], bounds[n] = count+d.Counts[n], d.Sum.Seconds()
+	numbers[n], bounds[n] = count+d.Counts[n], d.Sum
 	to.Histogram = histogram
 	return nil
 }

@@ -65,7 +65,7 @@ func busy() Snapshot {
 		},
 	}
 	turns := meter.Distribution{
-		Bounds: []time.Duration{200 * time.Microsecond, time.Millisecond}, Counts: [13]uint64{1201, 3, 1}, Sum: 62500 * time.Microsecond,
+		Bounds: []time.Duration{200 * time.Microsecond, time.Millisecond}, Counts: [13]uint64{1201, 3, 1}, Sum: 0.0625,
 	}
 	return Snapshot{Meters: busyMeters(), Turns: turns, Stats: api.Stats{
 		Configuration: api.Configuration{

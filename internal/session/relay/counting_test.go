@@ -41,7 +41,7 @@ func TestFirstReply(t *testing.T) {
 	took := time.Since(asked)
 	server.Send(frame.Text, "another")
 	client.Expect(frame.Text, "another")
-	if d := r.counted().FirstReply; d.Count() != 1 || d.Sum <= 0 || d.Sum > took {
+	if d := r.counted().FirstReply; d.Count() != 1 || d.Sum <= 0 || d.Sum > took.Seconds() {
 		t.Errorf("%d first replies after %v; want one after at most %v", d.Count(), d.Sum, took)
 	}
 	end := func(client, server *wstest.Peer) {
