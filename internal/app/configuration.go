@@ -50,6 +50,15 @@ func (p *Proxy) inForce() remote.InForce {
 	return force
 }
 
+// forgotten returns what has changed since the start in a configuration that ends with the process.
+func (p *Proxy) forgotten() config.Edits {
+	if p.inMemory == nil {
+		return nil
+	}
+	before, now := p.inMemory.Content(), p.services.Snapshot().Content()
+	return config.Diff(&before, &now)
+}
+
 // configuration returns which configuration is in force.
 func configuration(s follow.Status) api.Configuration {
 	return api.Configuration{

@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
+	"github.com/wsbouncer/wsbouncer/internal/config/memory"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
@@ -61,6 +62,7 @@ type Proxy struct {
 	process   record.Process // of its sessions; static
 	store     config.Store
 	follower  *follow.Follower
+	inMemory  *config.Snapshot // the first one, if the configuration ends with the process; nil otherwise; static
 	loops     *loop.Group
 	services  *services.Services
 	sessions  *session.Server
@@ -257,6 +259,9 @@ func (p *Proxy) follow(ctx context.Context, fixed *fixed) error {
 		return err
 	}
 	p.store = store
+	if _, is := store.(*memory.Store); is {
+		p.inMemory = p.services.Snapshot()
+	}
 	if p.fleet != nil {
 		p.fleet.follower.Store(p.follower)
 	}

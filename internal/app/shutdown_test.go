@@ -2,12 +2,14 @@ package app
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
@@ -51,4 +53,40 @@ func TestHeldEndsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Shutdown()
+}
+
+// What has changed in a configuration that is kept in memory would be lost with an upgrade.
+func TestUpgradeForgetsNothing(t *testing.T) {
+	s := DefaultSettings()
+	s.Listen, s.Backends, s.Program = []string{"127.0.0.1:0"}, []string{"ws://127.0.0.1:1/,warm=0"}, &takeover.Program{Path: "/none"}
+	p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Shutdown()
+	upgrade := func(is string) {
+		t.Helper()
+		if _, err := p.Upgrade(t.Context(), "", time.Minute, func(string) {}); err == nil || !strings.Contains(err.Error(), is) {
+			t.Errorf("%v", err)
+		}
+	}
+	upgrade("the program cannot be started")
+	set := func(state string) {
+		content := p.services.Snapshot().Content()
+		name := content.Names(config.KindBackend)[0]
+		b := content.Backends[name]
+		b.State = state
+		content.Backends[name] = b
+		snapshot, err := config.NewSnapshot(state, &content, config.CheckProfiles)
+		if err == nil {
+			err = p.services.Apply(snapshot)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("draining")
+	upgrade("the new process would begin without what has changed since the start, such as backend")
+	set("enabled")
+	upgrade("the program cannot be started")
 }

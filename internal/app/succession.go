@@ -233,6 +233,10 @@ func (p *Proxy) Upgrade(ctx context.Context, binary string, timeout time.Duratio
 	if err := takeover.Possible(); err != nil {
 		return nil, admin.WrongState("%v", err)
 	}
+	if changes := p.forgotten(); len(changes) > 0 {
+		return nil, admin.WrongState("the configuration is kept in memory, and the new process would begin without what has changed since the start, such as "+
+			"%s: undo that, or restart, which forgets it, too", changes[0])
+	}
 	path, name, err := program.Find(binary)
 	if err != nil {
 		return nil, admin.BadRequest("binary: %v", err)
