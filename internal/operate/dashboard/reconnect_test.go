@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -62,6 +63,21 @@ func TestPastIsNotAskedForAtOnce(t *testing.T) {
 	if n := f.asked[api.ProblemsPath]; n != 1 {
 		t.Errorf("asked %d times", n)
 	}
+}
+
+// Another process of the proxy may have other contents under the same version, although it runs for longer than the page last saw.
+func TestConfigurationOfAnotherProcess(t *testing.T) {
+	f := startFake(t)
+	page := open(t, startChromium(t), f)
+	page.Await(`document.querySelector(".compare .edits").textContent.includes("connections 16 → 32")`)
+	f.stop()
+	page.Await(`document.body.dataset.lost`)
+	for _, path := range []string{api.ConfigPath, api.ConfigPath + "/versions/7"} {
+		f.contents[path] = strings.ReplaceAll(f.contents[path], `"connections": 32`, `"connections": 48`)
+	}
+	f.stats.UptimeSeconds += 600
+	f.listen(f.address)
+	page.Await(`document.querySelector(".entities").textContent.includes("connections 48") && document.querySelector(".compare .edits").textContent.includes("connections 16 → 48")`)
 }
 
 // A tab that was opened in the background lets go of the proxy after a minute, also while it connects, and comes back when it is shown.

@@ -206,6 +206,7 @@ function showAccess(access) {
 /** follow reads the stream, and after it ends, connects again. Only one stream is open at a time. */
 async function follow() {
   clearTimeout(retryTimer);
+  if (stream === null || stream.signal.aborted) forgetConfiguration(); // another process may answer now, with other contents under the same versions
   stream?.abort();
   const mine = stream = new AbortController();
   if (expired()) return wantToken("This tab has kept the token for 12 hours, and has forgotten it.");
