@@ -43,6 +43,19 @@ func withCaller(r *http.Request, c *Caller) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
 }
 
+type admissionKey struct{}
+
+// withAdmission adds to a request how to ask whether the guard would still admit it.
+func withAdmission(r *http.Request, still func() bool) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), admissionKey{}, still))
+}
+
+// stillAdmitted returns what tells whether the guard would still admit a request that it has passed on.
+func stillAdmitted(r *http.Request) func() bool {
+	still, _ := r.Context().Value(admissionKey{}).(func() bool)
+	return still
+}
+
 // peer is the process at the other end of a unix socket, as the kernel reported it when that process connected.
 type peer struct{ uid uint32 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -24,7 +25,7 @@ func (s *Source) eventRoutes() []route {
 	}
 }
 
-// serveEvents serves the stream of events until the subscriber leaves or is too slow, or the stream ends.
+// serveEvents serves the stream of events until the subscriber leaves, is too slow or is no longer admitted, or the stream ends.
 func (s *Source) serveEvents(w http.ResponseWriter, r *http.Request) {
 	query, err := api.ParseEventQuery(r.URL.Query())
 	if err != nil {
@@ -63,11 +64,15 @@ const (
 	heartbeatInterval = 15 * time.Second
 )
 
-// stream is an answer that is sent piece by piece, for as long as its reader likes. One goroutine uses it.
+// stream is an answer that is sent piece by piece, for as long as its reader likes, and the guard admits that. One goroutine uses it.
 type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	admitted func() bool // nil for a request that is carried out to its end
 }
+
+// errNotAdmitted is why a stream ends whose reader the guard admits no longer.
+var errNotAdmitted = errors.New("the admin API no longer admits this reader: the tokens have changed")
 
 // beginStream returns the stream of events of that type that answers a request, unless there is nothing to stream: then it has answered
 // the request, and returns nil.
@@ -83,11 +88,20 @@ func beginStream(w http.ResponseWriter, r *http.Request, contentType string) *st
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	return &stream{w, http.NewResponseController(w)}
+	return &stream{w, http.NewResponseController(w), stillAdmitted(r)}
 }
 
-// send sends a piece, under its own deadline instead of the one for whole answers, [Limits.Answer].
+// send sends a piece, unless the guard no longer admits the reader.
 func (s *stream) send(text []byte) error {
+	if s.admitted != nil && !s.admitted() {
+		_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout)) // for the end of the answer: the one of the last piece may have passed
+		return errNotAdmitted
+	}
+	return s.write(text)
+}
+
+// write sends a piece, under its own deadline instead of the one for whole answers, [Limits.Answer].
+func (s *stream) write(text []byte) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
 		return err
 	}

@@ -26,11 +26,16 @@ type stream struct {
 	canceled atomic.Int32
 }
 
-// handler returns the API with that stream.
+// handler returns the API with that stream, for users of this machine.
 func (s *stream) handler() http.HandlerFunc {
+	return s.handlerFor(admin.Access{Trusted: func(*http.Request) string { return api.RoleOperator }}, admin.NewAudit(slog.New(slog.DiscardHandler)))
+}
+
+// handlerFor returns the API with that stream.
+func (s *stream) handlerFor(access admin.Access, audit *admin.Audit) http.HandlerFunc {
 	s.events = make(chan []byte)
 	return admin.Handler(admin.Source{
-		Metrics: http.NotFoundHandler(), Configuration: http.NotFoundHandler(), Audit: admin.NewAudit(slog.New(slog.DiscardHandler)),
+		Metrics: http.NotFoundHandler(), Configuration: http.NotFoundHandler(), Audit: audit,
 		History: func() api.History {
 			return api.History{IntervalSeconds: 10, Points: []api.Point{{Sessions: 7, FramesPerSecond: 1.5}}}
 		},
@@ -38,13 +43,15 @@ func (s *stream) handler() http.HandlerFunc {
 			s.query = q
 			return s.events, func() { s.canceled.Add(1) }, s.refuse
 		},
-	}, admin.Access{Trusted: func(*http.Request) string { return api.RoleOperator }}).ServeHTTP
+	}, access).ServeHTTP
 }
 
-// subscribe asks for a stream and returns its lines.
-func subscribe(t *testing.T, client net.Conn, target string) (*http.Response, *bufio.Scanner) {
+// subscribe asks for a stream and returns its lines. header are more lines of the request's header, each with its end.
+func subscribe(t *testing.T, client net.Conn, target string, header ...string) (*http.Response, *bufio.Scanner) {
 	t.Helper()
-	go func() { _, _ = io.WriteString(client, "GET "+target+" HTTP/1.1\r\nHost: localhost\r\n\r\n") }()
+	go func() {
+		_, _ = io.WriteString(client, "GET "+target+" HTTP/1.1\r\nHost: localhost\r\n"+strings.Join(header, "")+"\r\n")
+	}()
 	response, err := http.ReadResponse(bufio.NewReader(client), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -100,10 +100,7 @@ func (a *Access) admit(r *http.Request) (*Caller, error) {
 					return callerWith(r, isOperator, isReader, name, name), nil
 				}
 			}
-			// Both are always compared, and their hashes: that takes the same time for a token that is right, half right or wrong, of any length.
-			isOperator, isReader := same(token, operator), same(token, reader)
-			bearer := strings.EqualFold(scheme, "Bearer")
-			return callerWith(r, bearer && isOperator, bearer && isReader, operatorToken, readerToken), nil
+			return callerByToken(r, scheme, token, operator, reader), nil
 		})
 	}
 	if operator != "" {
@@ -117,6 +114,25 @@ func (a *Access) admit(r *http.Request) (*Caller, error) {
 		return nil, err
 	}
 	return &Caller{Role: role, Name: localName(r), From: fromOf(r)}, nil
+}
+
+// stillAdmits reports whether it would admit a request again that may need a role: a stream lasts, and tokens change. operator and reader are those
+// that were in force when it began. It counts no wrong token, since the caller has sent nothing since then.
+func (a *Access) stillAdmits(r *http.Request, role, operator, reader string) bool {
+	operatorNow, readerNow := a.tokens()
+	if operatorNow == operator && readerNow == reader {
+		return true // also another proxy of the fleet, whose proof holds for one request only
+	}
+	scheme, token := credentials(r)
+	switch {
+	case token != "" && operatorNow+readerNow != "":
+		caller := callerByToken(r, scheme, token, operatorNow, readerNow)
+		return caller != nil && caller.may(role)
+	case operatorNow != "":
+		return false
+	}
+	trusted, err := a.trust(r)
+	return err == nil && (&Caller{Role: trusted}).may(role)
 }
 
 // trust returns the role of who sent a request without a token, or why it is not known to come from a user of this machine.
@@ -198,6 +214,14 @@ func (a *Access) authorize(r *http.Request, caller func() (*Caller, error)) (*Ca
 		a.Guesses.Failed(from, "admin API")
 	}
 	return nil, refused(http.StatusUnauthorized, wrongToken)
+}
+
+// callerByToken returns the caller who sent one of the tokens; nil for neither.
+func callerByToken(r *http.Request, scheme, token, operator, reader string) *Caller {
+	// Both are always compared, and their hashes: that takes the same time for a token that is right, half right or wrong, of any length.
+	isOperator, isReader := same(token, operator), same(token, reader)
+	bearer := strings.EqualFold(scheme, "Bearer")
+	return callerWith(r, bearer && isOperator, bearer && isReader, operatorToken, readerToken)
 }
 
 // callerWith returns the caller who knows one of the tokens, with the name for that; nil for neither.

@@ -104,13 +104,19 @@ func (v route) handler(access Access) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hasEffect := v.hasEffect(r.Method)
+		operator, reader := access.tokens() // before the guard reads them: a change after that is noticed
 		caller, err := v.admit(r, &access, hasEffect)
 		if err != nil {
 			access.note(r, v.action, caller, err, hasEffect)
 			answerError(w, err)
 			return
 		}
-		r = withCaller(r, caller)
+		role := api.RoleReader
+		if hasEffect {
+			role = api.RoleOperator
+		}
+		request := r
+		r = withAdmission(withCaller(r, caller), func() bool { return access.stillAdmits(request, role, operator, reader) })
 		if !hasEffect {
 			next.ServeHTTP(w, r)
 			return

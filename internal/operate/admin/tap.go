@@ -33,7 +33,7 @@ func (s *Source) tapRoutes() []route {
 	return []route{{path: api.TapPath, acts: true, action: "tap", methods: methods{http.MethodGet: s.serveTap}}}
 }
 
-// serveTap serves a tap until it ends, its time has passed, or the reader leaves or is too slow.
+// serveTap serves a tap until it ends, its time has passed, or the reader leaves, is too slow or is no longer admitted.
 func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 	query, err := api.ParseTapQuery(r.URL.Query())
 	if err != nil {
@@ -119,7 +119,14 @@ func sendTap(reader context.Context, stream *stream, tap Tap) {
 		case err != nil:
 			return
 		}
-		if stream.send(b.Bytes()) != nil {
+		switch err = stream.send(b.Bytes()); {
+		case errors.Is(err, errNotAdmitted):
+			b.Reset() // without the events: the reader may not see them
+			if encoder.Encode(&api.TapEvent{Time: time.Now().UTC(), Event: api.TapEnd, Reason: err.Error()}) == nil {
+				_ = stream.write(b.Bytes())
+			}
+			return
+		case err != nil:
 			return
 		}
 	}

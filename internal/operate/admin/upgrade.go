@@ -53,7 +53,7 @@ func (s *Source) serveUpgrade(w http.ResponseWriter, r *http.Request) error {
 		return WrongState("%v", err)
 	}
 	header := w.Header()
-	answer := &stream{w, http.NewResponseController(w)}
+	answer := &stream{w: w, control: http.NewResponseController(w)}
 	_ = answer.control.SetReadDeadline(time.Time{}) // that of [Limits.Request] would end the request's context
 	began := false
 	// The request waits for nothing but this, so one goroutine sends all lines.

@@ -367,8 +367,11 @@ func TestProxyGoesAndComesBack(t *testing.T) {
 	page.Evaluate(`window.samePage = true`, nil)
 	f.stop()
 	page.Await(`document.body.dataset.lost && !document.querySelector("#lost").hidden`)
-	if got := page.Text("#lost-text"); !strings.Contains(got, "The page shows what it knew last.") || !strings.Contains(got, "Next attempt") {
+	if got := page.Text("#lost"); !strings.Contains(got, "The page shows what it knew last.") || !strings.Contains(got, "Next attempt") {
 		t.Errorf("the page says %q", got)
+	}
+	if got := value[string](page, `document.querySelector("#lost").closest("[role=alert]") ? "all" : document.querySelector("#lost [role=alert]").textContent`); !strings.HasSuffix(got, "knew last.") {
+		t.Errorf("a screen reader speaks %q with each second of the countdown", got)
 	}
 	if rows := value[int](page, `document.querySelectorAll("#session-rows tr").length`); rows != 15 {
 		t.Errorf("%d sessions are still shown", rows)

@@ -35,9 +35,13 @@ type fakeProxy struct {
 	token     string
 	reader    string // a token for reading only; empty for none
 	readOnly  bool
-	holdEnds  chan struct{} // the list of ended sessions comes when it is closed; nil to send it immediately
-	restarted bool          // the process knows no ended session, and the file of the ones before it has them
-	requests  []string      // changes: method, path with query, body
+	holdEnds  chan struct{}     // the list of ended sessions comes when it is closed; nil to send it immediately
+	holdWho   chan struct{}     // whom the proxy takes the page for comes when it is closed; nil to send it immediately
+	restarted bool              // the process knows no ended session, and the file of the ones before it has them
+	requests  []string          // changes: method, path with query, body
+	contents  map[string]string // answers about the configuration, by the path
+	fails     map[string]bool   // paths for which the proxy is too busy
+	asked     map[string]int    // requests by the path
 }
 
 type event struct {
@@ -47,7 +51,7 @@ type event struct {
 
 func startFake(t *testing.T) *fakeProxy {
 	t.Helper()
-	f := &fakeProxy{t: t, streams: make(map[chan event]api.EventQuery)}
+	f := &fakeProxy{t: t, streams: make(map[chan event]api.EventQuery), fails: make(map[string]bool), asked: make(map[string]int)}
 	f.fill()
 	f.listen("127.0.0.1:0")
 	t.Cleanup(f.stop)
@@ -168,6 +172,17 @@ func (f *fakeProxy) fill() {
 		f.ended = append(f.ended, s)
 	}
 	f.audit = []api.Action{{Time: now.Add(-time.Minute), Action: "kill", Target: "q7m2kd4x-9", Result: api.ResultDone, Who: "alice", Why: hostile, Role: api.RoleOperator, Caller: "user alice (uid 1000)", From: "admin socket", Detail: "1 session"}}
+	f.contents = map[string]string{
+		api.ConfigPath: `{"version": "7", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 32}}, "profiles": {}, "tenants": {"acme": {"share": 2}}, "keys": {"phone": {"tenant": "acme"}}}`,
+		api.ConfigPath + "/history": `[
+			{"version": "7", "at": "2026-11-22T10:00:00Z", "who": "alice", "why": "more load", "edits": [{"action": "changed", "kind": "backend", "name": "gpu-1", "field": "connections", "from": "16", "to": "32"}]},
+			{"version": "6", "at": "2026-11-22T09:00:00Z", "who": "bob", "edits": [{"action": "added", "kind": "backend", "name": "gpu-1", "values": {"connections": "16"}}]},
+			{"version": "5", "at": "2026-11-22T08:00:00Z", "who": "bob", "edits": []}]`,
+		api.ConfigPath + "/versions/7": `{"version": "7", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 32, "labels": {"zone": "a"}}}, "profiles": {},
+			"tenants": {"acme": {"share": 2}}, "keys": {"phone": {"tenant": "acme"}}}`,
+		api.ConfigPath + "/versions/6": `{"version": "6", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 16, "labels": {"zone": "a"}}}, "profiles": {}}`,
+		api.ConfigPath + "/versions/5": `{"version": "5", "services": {"stt": {"path": "/v1/stt"}}, "backends": {}, "profiles": {}}`,
+	}
 	f.history.IntervalSeconds = 10
 	for i := range 360 {
 		f.history.Points = append(f.history.Points, api.Point{
@@ -222,6 +237,12 @@ func (f *fakeProxy) handler() http.Handler {
 	mux.Handle("GET /static/", page)
 	mux.HandleFunc("GET "+api.EventsPath, f.serveEvents)
 	mux.HandleFunc("GET "+api.AccessPath, func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		held := f.holdWho
+		f.mu.Unlock()
+		if held != nil {
+			<-held
+		}
 		access := api.Access{Role: api.RoleOperator, Caller: "this machine", From: r.RemoteAddr, Commands: "unix:/run/admin.sock"}
 		switch bearer(r) {
 		case f.token:
@@ -245,7 +266,7 @@ func (f *fakeProxy) handler() http.Handler {
 			seenBy = []string{"proxy-b"}
 		}
 		for i := range 10 {
-			p := f.stats.Problems[i%3]
+			p := f.stats.Problems[i%len(f.stats.Problems)]
 			p.Since, p.Proxies = p.Since.Add(-time.Duration(i+1)*time.Hour), seenBy
 			list.Past = append(list.Past, api.PastProblem{Problem: p, Ended: p.Since.Add(63 * time.Second)})
 		}
@@ -293,23 +314,26 @@ func (f *fakeProxy) handler() http.Handler {
 		}
 		f.refuse(w, http.StatusNotFound, api.KindUnknown, fmt.Sprintf("unknown session %q", r.PathValue("id")))
 	})
-	mux.HandleFunc("GET "+api.ConfigPath, f.serveJSON(`{"version": "7", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 32}}, "profiles": {}, "tenants": {"acme": {"share": 2}}, "keys": {"phone": {"tenant": "acme"}}}`))
-	mux.HandleFunc("GET "+api.ConfigPath+"/history", f.serveJSON(`[
-		{"version": "7", "at": "2026-11-22T10:00:00Z", "who": "alice", "why": "more load", "edits": [{"action": "changed", "kind": "backend", "name": "gpu-1", "field": "connections", "from": "16", "to": "32"}]},
-		{"version": "6", "at": "2026-11-22T09:00:00Z", "who": "bob", "edits": [{"action": "added", "kind": "backend", "name": "gpu-1", "values": {"connections": "16"}}]},
-		{"version": "5", "at": "2026-11-22T08:00:00Z", "who": "bob", "edits": []}]`))
-	mux.HandleFunc("GET "+api.ConfigPath+"/versions/7", f.serveJSON(`{"version": "7", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 32, "labels": {"zone": "a"}}}, "profiles": {},
-		"tenants": {"acme": {"share": 2}}, "keys": {"phone": {"tenant": "acme"}}}`))
-	mux.HandleFunc("GET "+api.ConfigPath+"/versions/6", f.serveJSON(`{"version": "6", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 16, "labels": {"zone": "a"}}}, "profiles": {}}`))
-	mux.HandleFunc("GET "+api.ConfigPath+"/versions/5", f.serveJSON(`{"version": "5", "services": {"stt": {"path": "/v1/stt"}}, "backends": {}, "profiles": {}}`))
+	for path := range f.contents {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.answer(w, json.RawMessage(f.contents[path]))
+		})
+	}
 	mux.HandleFunc("/", f.serveChange)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		token, reader := f.token, f.reader
+		token, reader, fails := f.token, f.reader, f.fails[r.URL.Path]
+		f.asked[r.URL.Path]++
 		f.mu.Unlock()
 		known := bearer(r) != "" && (bearer(r) == token || bearer(r) == reader)
 		if token != "" && strings.HasPrefix(r.URL.Path, "/api/") && !known {
 			f.refuse(w, http.StatusUnauthorized, api.KindRefused, "the admin API needs a token (Authorization: Bearer TOKEN)")
+			return
+		}
+		if fails {
+			f.refuse(w, http.StatusServiceUnavailable, api.KindBusy, "too busy")
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -382,10 +406,6 @@ func (f *fakeProxy) serveChange(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.answer(w, api.Outcome{Text: "done: " + r.Method + " " + r.URL.Path, Sessions: 1})
-}
-
-func (f *fakeProxy) serveJSON(text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { f.answer(w, json.RawMessage(text)) }
 }
 
 func (f *fakeProxy) answer(w http.ResponseWriter, body any) {

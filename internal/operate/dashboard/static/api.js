@@ -97,7 +97,11 @@ const inFleet = (path, query) => all && fleetWide.test(path) ? { ...query, fleet
 export async function get(path, query, here = false) {
   const response = await send(address(path, here ? query : inFleet(path, query)), { headers: headers(false), signal: AbortSignal.timeout(requestTimeout) });
   if (!response.ok) throw await failure(response);
-  return response.json();
+  try {
+    return await response.json();
+  } catch {
+    throw new Failure(0, "unreachable", "the proxy's answer broke off");
+  }
 }
 
 /** change makes a request that changes something. */

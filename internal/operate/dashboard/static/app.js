@@ -85,10 +85,11 @@ let asking = false;
 async function slowParts() {
   if (asking) return;
   asking = true;
+  const mine = stream;
   try {
     await Promise.all([readEnded().then(() => { if (own) showEnds(own); }), refreshQueue(), refreshEnded(), refreshPast(stats), showConfiguration(stats), refreshSession()]);
   } catch (error) {
-    if (!(error instanceof Failure)) throw error; // the stream says that the proxy is away
+    if (!(error instanceof Failure) || refusals.includes(error.status)) failed(error, mine); // if the proxy is away, the statistics do not come either
   } finally {
     asking = false;
   }
@@ -112,13 +113,18 @@ function showStats(fresh) {
 /** received shows the statistics of the stream, which are those of this proxy, or asks for those of the fleet in their place. */
 async function received(now) {
   if (wholeFleet()) streamed = null;
+  const mine = stream;
   try {
     const fresh = await inFleet(now);
+    if (mine !== stream || mine.signal.aborted) return;
     own = now;
-    if (fresh !== null) showStats(fresh);
+    if (fresh !== null) {
+      connected();
+      showStats(fresh);
+    }
     if (wholeFleet()) await refreshFleet();
   } catch (error) {
-    if (!(error instanceof Failure)) throw error; // the stream says that the proxy is away
+    failed(error, mine);
   }
 }
 
@@ -147,6 +153,7 @@ function connected() {
 
 function lost(error) {
   failures++;
+  stream.abort(); // after a request for the fleet, it may still send
   attribute(byId("link"), "data-state", "lost");
   text(byId("link-text"), "not connected");
   attribute(document.body, "data-lost", "yes");
@@ -158,7 +165,8 @@ function lost(error) {
     const left = Math.ceil((until - Date.now()) / 1000);
     byId("lost").hidden = false;
     const message = error.message.charAt(0).toUpperCase() + error.message.slice(1);
-    text(byId("lost-text"), `${message}. ${stats ? "The page shows what it knew last. " : ""}Next attempt ${left > 1 ? `in ${left} s` : "now"}.`);
+    text(byId("lost-text"), `${message}.${stats ? " The page shows what it knew last." : ""}`); // screen readers speak this each time that it changes
+    text(byId("lost-next"), `Next attempt ${left > 1 ? `in ${left} s` : "now"}.`);
     if (left > 0) retryTimer = setTimeout(tell, 500);
     else follow();
   };
@@ -176,6 +184,17 @@ function wantToken(message) {
   logInForm(message, follow);
 }
 
+const refusals = [401, 429]; // of requests without a right token
+
+/** failed deals with the error of a stream, or of a request for what the page shows beside it. */
+function failed(error, of) {
+  if (!(error instanceof Failure)) throw error;
+  if (of !== stream || of.signal.aborted) return; // another stream follows, or the page is hidden
+  if (error.status === 401) wantToken(hasToken() ? "The proxy no longer accepts the token." : "This proxy asks for a token.");
+  else if (error.status === 429) wantToken("Too many wrong tokens came from your address. Wait a minute.");
+  else lost(error);
+}
+
 /** showAccess shows whom the proxy takes the page for. Readers see no actions: the proxy would refuse them. */
 function showAccess(access) {
   setCommands(access);
@@ -187,25 +206,22 @@ function showAccess(access) {
 /** follow reads the stream, and after it ends, connects again. Only one stream is open at a time. */
 async function follow() {
   clearTimeout(retryTimer);
+  if (stream === null || stream.signal.aborted) forgetConfiguration(); // another process may answer now, with other contents under the same versions
   stream?.abort();
   const mine = stream = new AbortController();
   if (expired()) return wantToken("This tab has kept the token for 12 hours, and has forgotten it.");
   try {
     showAccess(await get("access"));
-    if (mine !== stream) return;
+    if (mine !== stream || mine.signal.aborted) return;
     byId("sign-out").hidden = !hasToken();
     forgetEnded();
     await events(query(), mine.signal, (name, data) => {
-      if (mine !== stream) return;
-      connected();
+      if (mine !== stream || mine.signal.aborted) return;
+      if (!wholeFleet()) connected(); // the page of a fleet shows mostly what it asks for
       handlers[name]?.(data);
     });
   } catch (error) {
-    if (mine !== stream || mine.signal.aborted) return; // another stream follows, or the page is hidden
-    if (!(error instanceof Failure)) throw error;
-    if (error.status === 401) wantToken(hasToken() ? "The proxy no longer accepts the token." : "This proxy asks for a token.");
-    else if (error.status === 429) wantToken("Too many wrong tokens came from your address. Wait a minute.");
-    else lost(error);
+    failed(error, mine);
   }
 }
 
@@ -249,10 +265,13 @@ document.addEventListener("keydown", (event) => {
 });
 
 let hiddenTimer = 0;
-document.addEventListener("visibilitychange", () => {
+function letGoIfHidden() {
   clearTimeout(hiddenTimer);
   if (document.hidden) hiddenTimer = setTimeout(() => { clearTimeout(retryTimer); stream.abort(); }, hiddenFor);
-  else if (stream.signal.aborted) follow();
+}
+document.addEventListener("visibilitychange", () => {
+  letGoIfHidden();
+  if (!document.hidden && stream.signal.aborted) follow();
 });
 
 theme(false);
@@ -260,3 +279,4 @@ startSessions(follow);
 startFleet(follow);
 showAudit();
 follow();
+letGoIfHidden(); // a tab that was opened in the background

@@ -17,7 +17,7 @@ body.append(refused, entities, h("h3", {}, "History"), historyList, comparison);
 
 let shown = null; // the version whose history is shown
 let busy = false;
-const versions = new Map(); // contents by version, which never change
+let versions = new Map(); // contents by version, which never change in one process of the proxy; those of the history that is shown
 
 /** editLine returns an edit as a line: + for added, - for removed. */
 function editLine(edit) {
@@ -59,16 +59,15 @@ function differences(before, after) {
   return edits;
 }
 
-async function version(name) {
-  if (!versions.has(name)) versions.set(name, await get(`config/versions/${encodeURIComponent(name)}`));
-  return versions.get(name);
-}
-
 async function compare() {
   const pair = [from.value, to.value];
+  const cache = versions;
   try {
-    const [before, after] = await Promise.all(pair.map(version));
-    if (from.value !== pair[0] || to.value !== pair[1]) return;
+    const [before, after] = await Promise.all(pair.map(async (name) => {
+      if (!cache.has(name)) cache.set(name, await get(`config/versions/${encodeURIComponent(name)}`));
+      return cache.get(name);
+    }));
+    if (cache !== versions || from.value !== pair[0] || to.value !== pair[1]) return;
     const edits = differences(before, after);
     difference.replaceChildren(...(edits.length > 0 ? edits.map(editLine) : [h("li", {}, "No difference, other than of secrets: those are hidden.")]));
   } catch (error) {
@@ -93,12 +92,13 @@ function showHistory(revisions) {
       h("span", { class: "muted" }, ` ${moment(r.at)} · ${plural(edits.length, "edit")}${r.why ? ` · ${r.why}` : ""}`)), h("ul", { class: "edits" }, edits.map(editLine))));
   }));
   if (revisions.length === 0) historyList.replaceChildren(h("li", { class: "muted" }, "This source keeps no history."));
+  const has = (v) => revisions.some((r) => r.version === v);
+  for (const name of versions.keys()) if (!has(name)) versions.delete(name);
   comparison.hidden = revisions.length < 2;
   if (revisions.length < 2) return;
   const kept = [from.value, to.value];
   const label = (r) => `${r.version.slice(0, 12)}, ${r.who} ${moment(r.at)}`;
   for (const select of [from, to]) select.replaceChildren(...revisions.map((r) => h("option", { value: r.version }, label(r))));
-  const has = (v) => revisions.some((r) => r.version === v);
   from.value = has(kept[0]) && has(kept[1]) && kept[0] !== kept[1] ? kept[0] : revisions[1].version;
   to.value = revisions[0].version;
   compare();
@@ -114,14 +114,17 @@ export async function showConfiguration(stats) {
   const wanted = `${c.version} ${c.state}`;
   if (shown === wanted || busy) return;
   busy = true;
+  const cache = versions;
   try {
     const [content, revisions] = await Promise.all([get("config", { stale: "allowed" }), get("config/history", { limit: 20 })]);
+    if (cache !== versions) return; // another process may have answered
     refused.hidden = true;
     showContent(content);
     showHistory(revisions);
     shown = wanted;
   } catch (error) {
-    if (!(error instanceof Failure)) throw error;
+    if (!(error instanceof Failure) || error.status === 401) throw error;
+    if (cache !== versions) return;
     refused.hidden = false;
     text(refused, `The configuration cannot be shown: ${error.message}`);
     if (error.status >= 400 && error.status < 500) shown = wanted; // asking again would not help
@@ -130,7 +133,8 @@ export async function showConfiguration(stats) {
   }
 }
 
-/** forgetConfiguration makes the next showConfiguration ask again. */
+/** forgetConfiguration makes the next showConfiguration ask again, for everything: another process numbers its versions anew, and so does a database that was restored. */
 export function forgetConfiguration() {
   shown = null;
+  versions = new Map();
 }

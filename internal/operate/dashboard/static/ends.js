@@ -56,13 +56,18 @@ const usual = (group) => group.by !== "proxy" && (group.code === 1000 || group.c
 /** alike returns a reason without its numbers, so that "no reply for 5.1s" and "5.2s" are one. Names such as gpu-2 keep theirs. */
 const alike = (reason) => reason.replace(/(?<![\w.-])\d[\d.]*(?:(?:ns|[µu]s|ms|[smh])(?![a-z])[\d.]*)*(?![\w-])/gu, "…");
 
+/** groupOf returns what sessions of one row have in common. */
+const groupOf = (s) => JSON.stringify([s.by ?? "", s.code ?? 0, alike(s.reason ?? "")]);
+
+/** ofGroup returns the sessions of a row, the latest first. */
+const ofGroup = (key) => [...ended.values()].filter((s) => groupOf(s) === key).reverse();
+
 function groups() {
   const by = new Map();
   for (const s of ended.values()) {
-    const reason = alike(s.reason ?? "");
-    const key = JSON.stringify([s.by ?? "", s.code ?? 0, reason]);
+    const key = groupOf(s);
     let group = by.get(key);
-    if (!group) by.set(key, group = { key, by: s.by || "unknown", code: s.code, reason, number: 0, backends: new Map(), last: s.ended });
+    if (!group) by.set(key, group = { key, by: s.by || "unknown", code: s.code, reason: alike(s.reason ?? ""), number: 0, backends: new Map(), last: s.ended });
     group.number++;
     if (s.backend) group.backends.set(s.backend, (group.backends.get(s.backend) ?? 0) + 1);
     if (known(s.ended) && s.ended > group.last) group.last = s.ended;
@@ -73,7 +78,10 @@ function groups() {
 function createEnd() {
   const row = { group: null };
   const cells = [["Sessions", "num"], ["Ended by", ""], ["Code", "num"], ["Reason", "reason"], ["Backends", ""], ["Last", "num"]].map(([label, kind]) => cell(label, kind));
-  const show = h("button", { type: "button", class: "link-button", on_click: () => showEnded(row.group.reason.split("…")[0].trim()) });
+  const show = h("button", { type: "button", class: "link-button", on_click: () => {
+    const { key, reason } = row.group;
+    showEnded(reason.split("…")[0].trim(), () => ofGroup(key));
+  } });
   cells[3].append(show);
   row.node = h("tr", {}, cells);
   return Object.assign(row, { cells, show });

@@ -51,8 +51,8 @@ const more = byId("all-past");
 const shown = 8; // more are shown on demand
 let everything = false;
 let list = { past: [] };
-let read = ""; // what was wrong when the past was read
-let readAt = 0;
+let read = ""; // what was wrong when the past was last asked for
+let readAgain = 0; // when to ask again, even if the same is wrong; in milliseconds since 1970
 
 more.addEventListener("click", () => { everything = !everything; showPast(); });
 
@@ -82,9 +82,10 @@ function showPast() {
 /** refreshPast reads what was wrong, if that may have changed. */
 export async function refreshPast(stats) {
   const now = `${stats.uptime_seconds < 60} ${stats.fleet?.whole} ${(stats.problems ?? []).map((p) => `${p.kind} ${p.what} ${p.since}`).join()}`;
-  if (now === read && Date.now() - readAt < 60000) return;
+  if (now === read && Date.now() < readAgain) return;
+  [read, readAgain] = [now, Date.now() + 10000]; // if it fails
   list = await get("problems");
-  [read, readAt] = [now, Date.now()];
+  readAgain = Date.now() + 60000;
   showPast();
 }
 

@@ -39,6 +39,7 @@ let requery = () => {};
 let touched = 0; // when the pointer last moved in the table
 let ticket = 0; // of the last request for ended sessions
 let before = null; // the order in use before one of those that are missing
+let findEnded = null; // returns the ended sessions of a row of "Ends by reason" while they are shown; null for those that the filters choose
 
 const wantsEnded = () => inputs.state.value === "ended";
 /** address: what looks like one goes to the proxy, which knows all sessions; other texts filter what is shown. */
@@ -53,12 +54,15 @@ export function query() {
   return q;
 }
 
+/** options sets what can be chosen, and returns false if what was chosen no longer can: then it is the first. */
 function options(select, first, values) {
   const wanted = [first, ...values];
-  if (select.options.length === wanted.length && [...select.options].every((option, i) => option.value === (i ? wanted[i] : ""))) return;
+  if (select.options.length === wanted.length && [...select.options].every((option, i) => option.value === (i ? wanted[i] : ""))) return true;
   const chosen = select.value;
   select.replaceChildren(...wanted.map((value, i) => h("option", { value: i ? value : "" }, value)));
-  select.value = wanted.includes(chosen) ? chosen : "";
+  const kept = chosen === "" || values.includes(chosen);
+  select.value = kept ? chosen : "";
+  return kept;
 }
 
 const kindOf = (column) => [column.num && "num", column.wide && "wide", column.live && "only-live", column.one && "only-one", column.ended && "only-ended", column.failover && "only-failover", column.fleet && "only-fleet"]
@@ -115,8 +119,8 @@ export function showSessions(fresh, stats) {
     attribute(body.parentNode, "data-failover", stats.replay ? "yes" : null);
     attribute(body.parentNode, "data-fleet", stats.fleet?.whole ? "yes" : null);
     offerOrders(Boolean(stats.fleet?.whole));
-    options(inputs.service, "all", stats.services.map((service) => service.name));
-    options(inputs.backend, "all", stats.backends.filter((b) => !inputs.service.value || b.service === inputs.service.value).map((b) => b.name));
+    const kept = options(inputs.service, "all", stats.services.map((service) => service.name));
+    if (!options(inputs.backend, "all", stats.backends.filter((b) => !inputs.service.value || b.service === inputs.service.value).map((b) => b.name)) || !kept) changed();
   }
   if (!list) return;
   const ended = wantsEnded();
@@ -130,7 +134,7 @@ export function showSessions(fresh, stats) {
   if (body.firstChild && !body.querySelector("tr[tabindex='0']")) body.firstChild.tabIndex = 0;
   const of = list.matched > shown.length ? ` of ${count(list.matched)}` : "";
   text(byId("sessions-count"), `${count(shown.length)}${of} ${ended ? "ended" : "live"}${!ended && list.total > list.matched ? ` · ${count(list.total)} in all` : ""}`);
-  text(byId("sessions-note"), local && list.matched > list.sessions.length
+  text(byId("sessions-note"), ended && findEnded ? "The sessions of a row of \"Ends by reason\", at this proxy. Change a filter to list others." : local && list.matched > list.sessions.length
     ? `The text filters the ${plural(list.sessions.length, "session")} that this page has. Choose a service, backend or state, type a client's address, or press Enter after a whole id to look among all ${count(list.matched)}.` : "");
   empty(body, columns.length, shown.length > 0 ? "" : list.matched > 0 || list.total > 0 && !ended ? "No session matches." : ended ? "No session has ended yet." : "No session.");
 }
@@ -139,6 +143,10 @@ export function showSessions(fresh, stats) {
 export async function refreshEnded() {
   if (!wantsEnded()) return;
   const mine = ++ticket;
+  if (findEnded) {
+    const sessions = findEnded();
+    return showSessions({ sessions, matched: sessions.length, total: sessions.length }, null);
+  }
   const answer = await get("sessions", { state: "ended", limit: 500, service: inputs.service.value, backend: inputs.backend.value });
   if (mine !== ticket || !wantsEnded()) return;
   showSessions(answer, null);
@@ -159,10 +167,12 @@ export function liveSessions(fresh) {
   if (!wantsEnded()) showSessions(fresh, null);
 }
 
-/** showEnded shows the ended sessions with that reason. */
-export function showEnded(reason) {
+/** showEnded shows ended sessions, which find returns whenever they are shown anew, and in the filter what their reasons have in common. */
+export function showEnded(reason, find) {
+  inputs.service.value = inputs.backend.value = "";
   inputs.state.value = "ended";
   inputs.text.value = reason;
+  findEnded = find;
   changed();
   byId("sessions").scrollIntoView({ block: "start" });
   byId("sessions").focus({ preventScroll: true });
@@ -170,6 +180,7 @@ export function showEnded(reason) {
 
 /** showBackendSessions shows the live sessions of a backend. */
 export function showBackendSessions(backend) {
+  findEnded = null;
   inputs.state.value = "";
   inputs.text.value = "";
   inputs.service.value = "";
@@ -216,6 +227,12 @@ function changed() {
   showSessions(null, null);
 }
 
+/** filterChanged is for a filter that the user has changed. */
+function filterChanged() {
+  findEnded = null;
+  changed();
+}
+
 /** start sets the filters up; ask is called when the stream must be asked for other sessions. */
 export function startSessions(ask) {
   inputs.state.replaceChildren(...["", ...states].map((state) => h("option", { value: state }, state || "live")));
@@ -223,18 +240,18 @@ export function startSessions(ask) {
   asked = JSON.stringify(query());
   requery = ask;
   headings();
-  for (const [name, input] of Object.entries(inputs)) if (name !== "text") input.addEventListener("change", changed);
+  for (const [name, input] of Object.entries(inputs)) if (name !== "text") input.addEventListener("change", filterChanged);
   let timer = 0;
   inputs.text.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(changed, 250);
+    timer = setTimeout(filterChanged, 250);
   });
   inputs.text.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && /^[a-z2-7]{8}-\d+$/.test(typed())) openSession(typed());
     else if (event.key === "ArrowDown" && body.firstChild) focus(body.firstChild);
     else if (event.key === "Escape" && inputs.text.value) {
       inputs.text.value = "";
-      changed();
+      filterChanged();
     } else if (event.key === "Escape") inputs.text.blur();
     else return;
     event.preventDefault();
