@@ -130,15 +130,16 @@ func (r *run) play(ctx context.Context) (err error) {
 		}
 		stop()
 		crew.End()
-		r.write(&record{})
-		return err
+		return errors.Join(err, r.write(&record{}))
 	}
 	r.leave()
 	crew.End()
 	if err := r.proxy.End(endTimeout); err != nil {
 		r.find("the proxy did not end well", "%v", err)
 	}
-	r.write(&record{})
+	if err := r.write(&record{}); err != nil {
+		return err
+	}
 	r.database.Remove()
 	return nil
 }

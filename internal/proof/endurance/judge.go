@@ -25,14 +25,17 @@ type verdict struct {
 
 // What a verdict says. The slope is known to twice its error.
 const (
-	flat    = "flat"
-	grows   = "GROWS"
-	unclear = "unclear"
+	flat      = "flat"
+	grows     = "GROWS"
+	unclear   = "unclear"
+	unsampled = "NO SAMPLES"
 )
 
 func (v *verdict) word() string {
 	switch {
-	case v.samples == 0 || math.IsNaN(v.deviation):
+	case v.samples == 0:
+		return unsampled
+	case math.IsNaN(v.deviation):
 		return unclear
 	case v.slope-2*v.deviation > v.limit:
 		return grows
@@ -153,8 +156,11 @@ func (o *Options) conclude(all []record) error {
 	b.WriteString("| figure | | per hour | standard error | limit | verdict |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, v := range judge(all, o.Warmup.Hours(), o.Tolerance) {
 		fmt.Fprintf(&b, "| %s | %s | %.3g | %.2g | %g | %s |\n", v.name, v.where, v.slope, v.deviation, v.limit, v.word())
-		if v.word() == grows {
+		switch v.word() {
+		case grows:
 			wrong = append(wrong, fmt.Errorf("%s: grows %s by %.3g an hour (standard error %.2g), and %g is allowed", v.name, v.where, v.slope, v.deviation, v.limit))
+		case unsampled:
+			wrong = append(wrong, fmt.Errorf("%s: no sample %s after the warm-up, so nothing was proven", v.name, v.where))
 		}
 	}
 	fmt.Fprintf(&b, "\n`%s` and `%s` hold at twice the standard error. Otherwise the run was too short.\n", flat, grows)

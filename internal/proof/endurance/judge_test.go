@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 const heap, sockets = "live heap, MiB", "descriptors"
@@ -67,5 +68,14 @@ func TestJudge(t *testing.T) {
 		if got := strings.Join(found, ", "); got != test.want {
 			t.Errorf("%s: %q grows; want %q", test.name, got, test.want)
 		}
+	}
+}
+
+// A figure without a sample proves nothing: here, each process is replaced before it is judged.
+func TestNoSamples(t *testing.T) {
+	o := Options{Directory: t.TempDir(), Out: t.Output(), Warmup: 2 * time.Hour, Tolerance: 1e6}
+	err := o.conclude(day(6, func(string, float64, float64) float64 { return 0 }))
+	if err == nil || !strings.Contains(err.Error(), sockets+": no sample in each process") || strings.Contains(err.Error(), ledgerRows) {
+		t.Errorf("got %v", err)
 	}
 }

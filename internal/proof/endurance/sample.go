@@ -77,8 +77,12 @@ func readRecords(file string) (all []record, err error) {
 	return all, err
 }
 
-// write adds a record, with what happened since the last one.
-func (r *run) write(one *record) {
+// unwritten is what is found when a sample could not be written.
+const unwritten = "a sample could not be written"
+
+// write adds a record, with what happened since the last one. If it cannot be written, the next record has what happened and was found, and the error
+// names the latter.
+func (r *run) write(one *record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one.At, one.Hours, one.Count, one.Found = time.Now(), r.hours(), r.count, r.found
@@ -87,9 +91,12 @@ func (r *run) write(one *record) {
 		_, err = fmt.Fprintf(r.records, "\n%s", line) // the file may end in half a line
 	}
 	if err != nil {
-		r.journal.Event("FOUND a sample that cannot be written: %v", err)
+		r.found[unwritten]++
+		r.journal.Event("FOUND %s: %v", unwritten, err)
+		return fmt.Errorf("%s: %w; found until then: %s", unwritten, err, kit.Tallied(r.found))
 	}
 	r.count, r.found = make(map[string]int), make(map[string]int)
+	return nil
 }
 
 // sample takes samples until ctx ends.
@@ -126,7 +133,7 @@ func (r *run) sample(ctx context.Context) {
 		if about, err := os.Stat(r.o.file("proxy/log")); err == nil {
 			one.Values[logSize] = float64(about.Size()) / kit.MiB
 		}
-		r.write(&one)
+		_ = r.write(&one) // the next one has what was found
 	}
 }
 

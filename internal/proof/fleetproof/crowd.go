@@ -61,6 +61,8 @@ type excuse struct {
 	refusals bool
 	from     time.Time
 	to       time.Time // zero for not yet
+	// replaced is when another process had begun to serve: sessions that began after that have no excuse. Zero for not yet.
+	replaced time.Time
 }
 
 func newCrowd(ctx context.Context, proxies int, seed uint64, j *kit.Journal) *crowd {
@@ -134,17 +136,18 @@ func (c *crowd) hunt(index int, address string) *clients {
 	return g
 }
 
-// excuse says that from now on, sessions of a proxy may fail, or clients be refused there; pardon that they may no more, but for the grace.
+// excuse says that from now on, sessions of a proxy may fail, or clients be refused there; pardon that they may no more, but for the grace, and for
+// those alone that began before another process served.
 func (c *crowd) excuse(index int, why string, refusals bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.excused[index] = excuse{why: why, refusals: refusals, from: time.Now()}
 }
 
-func (c *crowd) pardon(index int) {
+func (c *crowd) pardon(index int, replaced time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.excused[index].to = time.Now()
+	c.excused[index].to, c.excused[index].replaced = time.Now(), replaced
 }
 
 // outcome judges how a session ended. It may be called from any goroutine.
@@ -173,7 +176,7 @@ func (c *crowd) outcome(index int, o hunt.Outcome) {
 	begun := strings.Contains(trace, "received") // of the server
 	refusal := !begun && (what == "connection refused" || o.Status == 503 || o.Code == frame.TryAgainLater || what == hunt.Reset || what == hunt.EndWithoutClose)
 	e := c.excused[index]
-	within := !e.from.IsZero() && (e.to.IsZero() || time.Since(e.to) < grace)
+	within := !e.from.IsZero() && (e.to.IsZero() || time.Since(e.to) < grace && o.Began.Before(e.replaced))
 	if within && (refusal || !e.refusals) && o.Foreign+o.Lost+o.Twice == 0 {
 		c.endings[what+": "+e.why]++
 		if !e.refusals && begun {

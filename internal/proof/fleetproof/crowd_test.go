@@ -5,6 +5,7 @@ package fleetproof
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
@@ -17,6 +18,10 @@ func TestCrowdJudges(t *testing.T) {
 	reset := hunt.Outcome{Kind: hunt.Reset}
 	foreign := hunt.Outcome{Completed: true, Foreign: 1}
 	cut := hunt.Outcome{Kind: "close", Code: frame.GoingAway}
+	later := func(o hunt.Outcome) hunt.Outcome { // of a session that began when the next process served
+		o.Began = time.Now().Add(time.Hour)
+		return o
+	}
 	for _, test := range []struct {
 		name            string
 		outcome         hunt.Outcome
@@ -32,13 +37,15 @@ func TestCrowdJudges(t *testing.T) {
 		{"reset by a proxy that drains", reset, "", false, true, 0},
 		{"reset by a proxy that drains, in its midst", reset, "received text", false, true, 1},
 		{"closed by a proxy that drains", cut, "received text", false, true, 1},
+		{"reset by the next process", later(reset), "received", true, false, 1},
+		{"refused by the next process", later(refused), "", true, false, 1},
 		{"another one's echo from a proxy that was killed", foreign, "", true, false, 1},
 	} {
 		c := newCrowd(context.Background(), 1, 1, kit.NewJournal(nil))
 		switch {
 		case test.killed:
 			c.excuse(0, "killed", false)
-			c.pardon(0)
+			c.pardon(0, time.Now())
 		case test.drained:
 			c.excuse(0, "drained", true)
 		}

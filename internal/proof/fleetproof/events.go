@@ -161,7 +161,7 @@ var comeBack = each(func(r *proof, ctx context.Context, p *proxy) error {
 		return err
 	}
 	r.journal.Event("%s answers again after %v", p.Name, time.Since(begin).Round(time.Millisecond))
-	r.crowd.pardon(p.index)
+	r.crowd.pardon(p.index, time.Now())
 	r.spread()
 	r.at = time.Now()
 	return nil
@@ -234,6 +234,7 @@ var upgrade = each(func(r *proof, ctx context.Context, p *proxy) error {
 	if _, err := p.Upgrade(ctx, cmp.Or(r.options.Upgraded, r.options.Binary), nil); err != nil {
 		return err
 	}
+	p.replaced = time.Now()
 	r.journal.Event("a new process has taken over from %s after %v", p.Name, time.Since(begin).Round(time.Millisecond))
 	return nil
 })
@@ -251,7 +252,7 @@ var (
 		r.journal.Event("the old process of %s is killed", p.Name)
 		r.crowd.excuse(p.index, "the old process was killed after an upgrade", false)
 		p.takeReplaced().Kill()
-		r.crowd.pardon(p.index)
+		r.crowd.pardon(p.index, p.replaced)
 		r.at = time.Now()
 		return nil
 	})

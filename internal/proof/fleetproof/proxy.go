@@ -26,9 +26,10 @@ type proxy struct {
 	admin     string
 	watcher   *watcher
 
-	lives  int
-	states int
-	source netip.Addr // from which the process dials servers
+	lives    int
+	states   int
+	source   netip.Addr // from which the process dials servers
+	replaced time.Time  // when the last upgrade had ended
 }
 
 func newProxy(index int, binary, directory, database string, w *watcher, arguments []string) (*proxy, error) {

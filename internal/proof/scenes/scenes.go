@@ -4,7 +4,8 @@
 //
 // Each scene runs a real proxy in front of simulated servers, with clients that stream speech all the time. When all is well, it makes one kind of trouble:
 // a server that hangs, a certificate that has expired, a database that is away. Within [Options.Within], the proxy's list of problems must name it, and
-// nothing else; and as soon after the trouble has ended, the list must be empty again. The target scenes of the Makefile runs it (cmd).
+// nothing else; and as soon after the trouble has ended, the list must be empty again. In some scenes, clients must not notice either. The target scenes of
+// the Makefile runs it (cmd).
 package scenes
 
 import (
@@ -33,6 +34,8 @@ type Options struct {
 	Only []string
 	// Within is how long the proxy may take to name a problem, and to take its name back. Default 15 s.
 	Within time.Duration
+	// Watch is how long no other problem may be named after the right one was. Default: until Within has passed since the trouble began, but at least 2 s.
+	Watch time.Duration
 	// Healthy is how long each scene runs without trouble first, in which nothing may be named. Default 5 s.
 	Healthy time.Duration
 	// Hold is how much longer the trouble lasts, so that an operator can look at it: the address of the dashboard is logged. Default 0.
@@ -76,7 +79,7 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	_, err := o.chosen()
 	return errors.Join(err, kit.Within("parallel", o.Parallel, 1, 64), kit.Within("within", o.Within, time.Second, time.Hour),
-		kit.Within("healthy", o.Healthy, 0, 24*time.Hour), kit.Within("hold", o.Hold, 0, time.Hour))
+		kit.Within("healthy", o.Healthy, 0, 24*time.Hour), kit.Within("watch", o.Watch, 0, time.Hour), kit.Within("hold", o.Hold, 0, time.Hour))
 }
 
 // errSkipped marks a scene that cannot be played on this machine.
@@ -152,8 +155,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	turns := make(chan struct{}, o.Parallel)
 	var players sync.WaitGroup
 	for i, s := range scenes {
+		turns <- struct{}{} // in order: the longest scene is the first
 		players.Go(func() {
-			turns <- struct{}{}
 			defer func() { <-turns }()
 			report[i] = play(ctx, o, s, filepath.Join(directory, fmt.Sprintf("proxy-%d", i+1)), journal) // paths give no trouble away
 		})
@@ -176,12 +179,16 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 	result := Result{Scene: s.name, Trouble: s.trouble}
 	t := &stage{options: o, scene: s, directory: directory, journal: journal}
 	defer t.close()
+	var spared []*crowd
 	result.Err = func() error {
 		if err := os.MkdirAll(directory, 0o700); err != nil {
 			return err
 		}
 		if err := s.set(ctx, t); err != nil {
 			return fmt.Errorf("setting the scene: %w", err)
+		}
+		if s.spared {
+			spared = slices.Clone(t.crowds)
 		}
 		if err := t.calm(ctx); err != nil {
 			return err
@@ -200,7 +207,8 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 		}
 		result.Kind, result.Named = named.Kind, time.Since(begun)
 		journal.Event("%s: named %s %s: %s", s.name, named.Kind, named.What, named.Text)
-		if err := t.onlyThat(ctx, named); err != nil {
+		watch := cmp.Or(o.Watch, max(leastWatch, time.Until(begun.Add(o.Within))))
+		if err := t.onlyThat(ctx, named, watch); err != nil {
 			return err
 		}
 		if err := kit.Wait(ctx, o.Hold); err != nil || s.end == nil {
@@ -217,22 +225,25 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 		journal.Event("%s: gone", s.name)
 		return nil
 	}()
+	if result.Err == nil && len(spared) > 0 {
+		result.Err = t.noticedNothing(ctx, spared)
+	}
 	if result.Err != nil {
 		journal.Event("%s: FAILED: %v", s.name, result.Err)
 	}
 	return result
 }
 
-// calm runs the scene for a while without trouble, after a time to settle in which problems are not looked at.
+// calm runs the scene for a while without trouble, after a time to settle in which problems are not looked at, until servers answer clients.
 func (t *stage) calm(ctx context.Context) error {
-	err := t.proxy.Until(ctx, "no problem is named", func() (bool, error) {
+	err := t.proxy.Until(ctx, "clients get answers, and no problem is named", func() (bool, error) {
 		all, err := t.problems(ctx)
-		return err == nil && len(all) == 0, nil
+		return err == nil && len(all) == 0 && slices.ContainsFunc(t.crowds, (*crowd).served), nil
 	})
 	if err != nil {
 		return err
 	}
-	return t.look(ctx, t.options.Healthy, func(all []api.Problem) (bool, error) {
+	return t.look(ctx, max(t.options.Healthy, t.scene.lasts), func(all []api.Problem) (bool, error) {
 		if len(all) > 0 {
 			return false, fmt.Errorf("named without trouble: %s", describe(all))
 		}
@@ -275,9 +286,12 @@ func (t *stage) named(ctx context.Context) (named *api.Problem, err error) {
 	return named, err
 }
 
-// onlyThat looks at the list for two seconds: nothing else may be named than what the scene allows.
-func (t *stage) onlyThat(ctx context.Context, named *api.Problem) error {
-	return t.look(ctx, 2*time.Second, func(all []api.Problem) (bool, error) {
+// leastWatch is how long a list with the right problem is watched at least.
+const leastWatch = 2 * time.Second
+
+// onlyThat looks at the list for a time: nothing else may be named than what the scene allows.
+func (t *stage) onlyThat(ctx context.Context, named *api.Problem, watch time.Duration) error {
+	return t.look(ctx, watch, func(all []api.Problem) (bool, error) {
 		others := slices.DeleteFunc(slices.Clone(all), func(p api.Problem) bool {
 			return p.Same(named) || slices.Contains(t.scene.with, diagnosis.Kind(p.Kind))
 		})
@@ -297,6 +311,17 @@ func (t *stage) gone(ctx context.Context) error {
 	})
 	if err == nil && len(last) > 0 {
 		err = fmt.Errorf("still named %v after the trouble: %s", t.options.Within, describe(last))
+	}
+	return err
+}
+
+// noticedNothing returns an error unless clients had sessions, and none failed. On a busy machine, the first ones may still speak.
+func (t *stage) noticedNothing(ctx context.Context, clients []*crowd) error {
+	err := t.proxy.Until(ctx, "sessions of all clients have ended", func() (bool, error) {
+		return !slices.ContainsFunc(clients, func(c *crowd) bool { return !c.hasEnded() }), nil
+	})
+	for _, c := range clients {
+		err = cmp.Or(err, c.spared())
 	}
 	return err
 }

@@ -48,8 +48,8 @@ type stage struct {
 	certificate *lab.Certificate // for clients; nil for none
 
 	proxy   *kit.Proxy
-	crowds  []*kit.Crew // clients that stream speech, session after session
-	closers []func()    // in reverse order
+	crowds  []*crowd
+	closers []func() // in reverse order
 }
 
 // server is a simulated server, and the network in front of it.
@@ -190,16 +190,18 @@ func (t *stage) come(clients int, query string, pause func() time.Duration) erro
 		return err
 	}
 	pcm := audio.PCM[:min(len(audio.PCM), 2*audio.SampleRate*sessionSeconds)]
-	crowd := kit.NewCrew(context.Background())
-	t.crowds = append(t.crowds, crowd)
+	c := newCrowd()
+	t.crowds = append(t.crowds, c)
 	for range clients {
-		crowd.Go(func(ctx context.Context) {
+		c.Go(func(ctx context.Context) {
 			for kit.Wait(ctx, pause()) == nil {
 				session := speech.Session{
 					URL: "ws://" + t.proxy.Listen + "/" + query, SampleRate: audio.SampleRate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1,
-					Heard: func(speech.Answer, time.Time) {},
+					Heard: func(speech.Answer, time.Time) { c.heard() },
 				}
-				_ = session.Run(ctx) // it fails where there is trouble
+				if err := session.Run(ctx); ctx.Err() == nil {
+					c.ended(err) // it fails where there is trouble
+				}
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,11 +62,14 @@ func (c *counter) take(all []kit.Socket) {
 }
 
 // end ends the counts and returns the most connections that each server has had, a line for each. More than the cap is a violation, unless it is counted
-// only.
+// only, and so is none at all: then nothing was proven.
 func (c *counter) end(limit int, countOnly bool) (lines []string) {
 	c.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if slices.Max(c.highest) == 0 {
+		c.journal.Violation("", "no connection was counted", nil, "none of the %d servers had one, so nothing was proven about their caps", len(c.highest))
+	}
 	for i, most := range c.highest {
 		lines = append(lines, fmt.Sprintf("server %d: at most %d connections, cap %d", i+1, most, limit))
 		if most > limit && !countOnly {

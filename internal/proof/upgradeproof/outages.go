@@ -164,6 +164,7 @@ func (r *outages) play(ctx context.Context) error {
 	}
 	lent := 0
 	for _, p := range r.pair {
+		ends(r.journal, p, endTimeout)
 		lent += strings.Count(p.Log(), "places borrowed from the other process of this upgrade")
 	}
 	lines := append([]string{fmt.Sprintf("loans between processes that follow each other: %d", lent)}, r.counter.end(r.o.Cap, false)...)
@@ -203,7 +204,7 @@ func (r *outages) scene(ctx context.Context, n int) error {
 	if err = errors.Join(err, <-failed); err != nil {
 		return err
 	}
-	r.reapOld(p)
+	r.reapOld()
 	return kit.Wait(ctx, settle)
 }
 
@@ -215,17 +216,17 @@ func (r *outages) at(ctx context.Context, when time.Time, do func() error) error
 	return do()
 }
 
-// reapOld takes in that processes that were replaced have ended.
-func (r *outages) reapOld(p *kit.Proxy) {
-	p.Replaced = slices.DeleteFunc(p.Replaced, func(old *kit.Process) bool {
-		if old.Alive() {
-			return false
-		}
-		if err := old.WaitForSuccess(time.Second); err != nil {
-			r.journal.Violation("", "a process that was replaced did not end well", nil, "%v; its log is %s", err, p.LogFile())
-		}
-		return true
-	})
+// reapOld takes in that processes that were replaced have ended. Those that have not may still have sessions: see ends.
+func (r *outages) reapOld() {
+	for _, p := range r.pair {
+		p.Replaced = slices.DeleteFunc(p.Replaced, func(old *kit.Process) bool {
+			if old.Alive() {
+				return false
+			}
+			replacedEnds(r.journal, p, old, endTimeout) // it has ended: this says how
+			return true
+		})
+	}
 }
 
 // clear ends what is left.

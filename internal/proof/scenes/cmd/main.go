@@ -21,6 +21,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.Binary, "wsbouncer", "bin/wsbouncer", "`path` of the program")
 	flags.ListVar(&o.Only, "only", "comma-separated `list` of the scenes to play (default: all)")
 	flags.DurationVar(&o.Within, "within", 0, "how long the proxy may take to name a problem, and to take its name back (default 15s)")
+	flags.DurationVar(&o.Watch, "watch", 0, "how long no other problem may be named after the right one was (default: until -within has passed since the trouble began)")
 	flags.DurationVar(&o.Healthy, "healthy", 0, "how long nothing may be named before the trouble begins (default 5s)")
 	flags.DurationVar(&o.Hold, "hold", 0, "how much longer the trouble lasts, so that you can look at the dashboard, whose address is printed")
 	flags.IntVar(&o.Parallel, "parallel", 0, "how many scenes are played simultaneously (default 4)")
