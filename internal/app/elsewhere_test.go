@@ -106,20 +106,20 @@ func (e *elsewhere) begin() (token string) {
 }
 
 // expectText expects a text behind pings, which it answers, and notes of what the session has got.
-func (e *elsewhere) expectText(p *wstest.Peer, want string) {
-	e.t.Helper()
+func expectText(t *testing.T, p *wstest.Peer, want string) {
+	t.Helper()
 	for {
 		h, payload, err := p.Next()
 		switch {
 		case err != nil:
-			e.t.Fatal(err)
+			t.Fatal(err)
 		case h.Opcode == frame.Ping:
 			p.Send(frame.Pong, string(payload))
 			continue
 		case strings.HasPrefix(string(payload), `{"wsbouncer":{"received":`):
 			continue
 		case h.Opcode != frame.Text || string(payload) != want:
-			e.t.Fatalf("%+v %q; want %q", h, payload, want)
+			t.Fatalf("%+v %q; want %q", h, payload, want)
 		}
 		return
 	}
@@ -138,7 +138,7 @@ func TestForwarded(t *testing.T) {
 				t.Errorf("received and sent %s; want 11", got)
 			}
 			client.Send(frame.Text, "two")
-			e.expectText(client, "two")
+			expectText(t, client, "two")
 			client.SendBytes(wstest.ClientFrame(true, frame.Text, "three")[:9])
 			client.Reset()
 			e.reconnects(1, 2)
@@ -146,9 +146,9 @@ func TestForwarded(t *testing.T) {
 			offer := "Sec-WebSocket-Protocol: wsbouncer.v1, wsbouncer-resume." + token + ", wsbouncer-received.2"
 			client, answer = e.comes(1, http.StatusSwitchingProtocols, offer)
 			token = answer.Get("Wsbouncer-Resume")
-			e.expectText(client, `{"wsbouncer":{"resume":"`+token+`","received":2,"sent":2}}`)
+			expectText(t, client, `{"wsbouncer":{"resume":"`+token+`","received":2,"sent":2}}`)
 			client.Send(frame.Text, "three")
-			e.expectText(client, "three")
+			expectText(t, client, "three")
 			if r := e.proxies[1].Stats().Sessions.Reconnects; r.Forwarding != 1 || r.Forwarded != 2 || r.Resumed != 0 {
 				t.Errorf("%+v", r)
 			}
@@ -196,7 +196,7 @@ func TestRedirected(t *testing.T) {
 	e.proxies[0].end.Store(&ending{closed: time.Now()})
 	client, _ = e.comes(1, http.StatusSwitchingProtocols, "Wsbouncer-Resume: "+token, "Wsbouncer-Received: 1")
 	client.Send(frame.Text, "two")
-	e.expectText(client, "two")
+	expectText(t, client, "two")
 	if r := e.proxies[1].Stats().Sessions.Reconnects; r.Redirected != 2 || r.Forwarded != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -266,10 +266,17 @@ func TestForgedForward(t *testing.T) {
 			_ = p.Close()
 		}
 	}
+	now := e.proxies[0].live.Load()
+	e.proxies[0].Reconfigure(now.Settings, settings.Tokens{}) // no token proves anything now
+	forged := httptest.NewRequest(http.MethodPost, api.ForwardPath, nil)
+	forged.Header.Set("Authorization", "Wsbouncer-Fleet YQ.YQ.1.YQ")
+	if _, _, _, err := e.proxies[0].takeForwarded(forged, &api.ForwardedClient{Address: "192.0.2.7:5000"}); err == nil {
+		t.Error("without a token, a client is forwarded by what is not known to be of the proxy's user")
+	}
 	wstest.Eventually(t, "the first proxy is ready", func() bool { return e.proxies[0].Stats().Backends[0].Idle > 0 })
 	client, _ := e.comes(0, http.StatusSwitchingProtocols, api.PeerHeader+": b", api.ForHeader+": a", "Forwarded: for=192.0.2.7", "Upgrade: "+api.ForwardProtocol)
 	client.Send(frame.Text, "one")
-	e.expectText(client, "one")
+	expectText(t, client, "one")
 	if all := e.proxies[0].allSessions(); len(all) != 1 || !strings.HasPrefix(all[0].Client, "127.0.0.1:") {
 		t.Errorf("%+v", all)
 	}
@@ -278,23 +285,28 @@ func TestForgedForward(t *testing.T) {
 // A proxy that ends waits for lost clients as long as they can come back: by way of another proxy.
 func TestDrainWithLostClients(t *testing.T) {
 	t.Parallel()
-	for name, alone := range map[string]bool{"alone": true, "with another proxy": false} {
+	for _, name := range []string{"alone", "with another proxy", "with one that cannot reach it"} {
 		t.Run(name, func(t *testing.T) {
+			comes := name == "with another proxy"
 			t.Parallel()
 			e := newElsewhere(t, false, func(_ int, s *Settings) { s.DrainTimeout, s.Service.Reconnect = time.Hour, time.Hour })
 			token := e.begin()
-			if alone {
+			switch name {
+			case "alone":
 				view := e.view
 				view.Self, view.Members = view.Members[0].ID, view.Members[:1]
 				e.ledgers[0].view.Store(&view)
+			case "with one that cannot reach it":
+				e.view.Members[0].Address = ""
+				e.tell()
 			}
 			drained := make(chan bool, 1)
 			go func() { drained <- e.proxies[0].Drain() }()
-			if !alone {
+			if comes {
 				wstest.Eventually(t, "the proxy drains", func() bool { end := e.proxies[0].end.Load(); return end != nil && !end.closed.IsZero() })
 				client, _ := e.comes(1, http.StatusSwitchingProtocols, "Wsbouncer-Resume: "+token, "Wsbouncer-Received: 1")
 				client.Send(frame.Text, "two")
-				e.expectText(client, "two")
+				expectText(t, client, "two")
 				client.SendClose(frame.NormalClosure, "")
 			}
 			select {

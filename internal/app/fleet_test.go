@@ -147,11 +147,11 @@ func TestSuccessorWithoutPlaces(t *testing.T) {
 		}
 	}
 	wstest.Eventually(t, "the ledger has to begin anew", func() bool { return old.fleetShown().Frozen })
-	if lacks := old.LacksPlaces(); lacks != "" {
+	if lacks := old.Lacks(); lacks != "" {
 		t.Errorf("the old one keeps its places, and says %q", lacks)
 	}
 	next := start(server.URL)
-	lacks := next.LacksPlaces()
+	lacks := next.Lacks()
 	if !strings.Contains(lacks, "no places are granted until") {
 		t.Errorf("the new one lacks %q", lacks)
 	}
@@ -161,9 +161,46 @@ func TestSuccessorWithoutPlaces(t *testing.T) {
 	if err := start("ws://127.0.0.1:1").prepare(lacks); err != nil {
 		t.Errorf("it may not take over from one that cannot serve, either: %v", err)
 	}
-	wstest.Eventually(t, "the new one has places", func() bool { return next.LacksPlaces() == "" })
-	if err := old.prepare(next.LacksPlaces()); err != nil {
+	wstest.Eventually(t, "the new one has places", func() bool { return next.Lacks() == "" })
+	if err := old.prepare(next.Lacks()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSuccessorWithoutConnections: a process that cannot connect to a server, since its settings have changed, must not take over from one that can. It
+// may where that one cannot either, or may have all the places that there are.
+func TestSuccessorWithoutConnections(t *testing.T) {
+	t.Parallel()
+	good, bad := wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, "ws://"+wstest.RefusingAddress(t)
+	directory := t.TempDir()
+	start := func(url, fleet string, warm int) *Proxy {
+		s := DefaultSettings()
+		s.Listen, s.Backends, s.Connections, s.Warm, s.Fleet = []string{"127.0.0.1:0"}, []string{url}, 4, warm, fleet
+		s.StateDirectory, s.AdminSocket, s.DrainTimeout = directory, "", 0
+		p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Shutdown() })
+		return p
+	}
+	next := start(bad, settings.FleetAuto, 4)
+	wstest.Eventually(t, "the new one cannot connect", func() bool { return strings.Contains(next.Lacks(), "refused") })
+	for _, c := range []struct {
+		what, url, fleet string
+		warm             int
+		cancels          bool
+	}{
+		{"it serves", good, settings.FleetAuto, 4, true},
+		{"it serves, and has places free beside no ledger", good, settings.Off, 2, true},
+		{"it serves, and has all places beside no ledger", good, settings.Off, 4, false},
+		{"it cannot connect either", bad, settings.Off, 2, false},
+	} {
+		old := start(c.url, c.fleet, c.warm)
+		wstest.Eventually(t, "the old one has tried", func() bool { return old.Stats().Backends[0].Idle == c.warm || strings.Contains(old.Lacks(), "refused") })
+		if err := old.prepare(next.Lacks()); (err != nil) != c.cancels {
+			t.Errorf("%s: %v", c.what, err)
+		}
 	}
 }
 

@@ -73,6 +73,29 @@ func (p *Proxy) listenApart() (at []net.Listener, err error) {
 // apartName is the name of the socket at which the process with an id answers alone.
 const apartName = "admin-%d.sock"
 
+// apartPID returns the id of the process whose socket a directory's entry is; ok is false for other entries.
+func apartPID(entry fs.DirEntry) (pid int, ok bool) {
+	n, _ := fmt.Sscanf(entry.Name(), apartName, &pid)
+	return pid, n == 1 && entry.Name() == fmt.Sprintf(apartName, pid) && entry.Type()&fs.ModeSocket != 0
+}
+
+// adminSockets returns the addresses at which the processes with this admin socket answer: that itself, which a successor may have, and those of
+// processes that drain.
+func (p *Proxy) adminSockets() (all []string) {
+	own := p.settings.AdminSocket
+	if own == "" {
+		return nil
+	}
+	all = append(all, "unix:"+own)
+	entries, _ := os.ReadDir(filepath.Dir(own))
+	for _, entry := range entries {
+		if _, ok := apartPID(entry); ok {
+			all = append(all, "unix:"+filepath.Join(filepath.Dir(own), entry.Name()))
+		}
+	}
+	return all
+}
+
 // sweepApart removes from a directory the sockets of processes that were killed while they drained: no process listens there, and no process has the
 // id. It is called when a process starts.
 func sweepApart(directory string) {
@@ -81,8 +104,8 @@ func sweepApart(directory string) {
 		return // the socket that is opened there next says why
 	}
 	for _, entry := range entries {
-		var pid int
-		if n, _ := fmt.Sscanf(entry.Name(), apartName, &pid); n != 1 || entry.Name() != fmt.Sprintf(apartName, pid) || entry.Type()&fs.ModeSocket == 0 {
+		pid, ok := apartPID(entry)
+		if !ok {
 			continue
 		}
 		if process, err := os.FindProcess(pid); err != nil || !errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone) {

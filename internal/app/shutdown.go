@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -46,7 +47,7 @@ const closeTimeout = 5 * time.Second
 
 // finish lets sessions finish, and ends those that do not in time. No clients are accepted. hurry is that of awaitSessions.
 func (p *Proxy) finish(hurry <-chan struct{}) (clean bool) {
-	if len(p.view().Members) < 2 { // by way of other proxies, clients still come back
+	if socket := p.settings.AdminSocket != "" && takeover.Supported() == nil; !p.view().Reachable(p.live.Load().Token != "", socket) { // no client can come back
 		p.sessions.NoReturns()
 	}
 	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(p.end.Load(), p.live.Load()))

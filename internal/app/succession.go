@@ -13,6 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -111,17 +112,35 @@ func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*
 	return successor, nil
 }
 
-// prepare prepares this process for a successor that is ready, but may lack places.
+// prepare prepares this process for a successor, which may lack something to serve: then this one continues if it can serve itself. Where a successor
+// gets no places by a ledger, it may lack only those that this one has.
 func (p *Proxy) prepare(lacks string) error {
-	if lacks != "" && p.servicesReady() == nil {
+	isShared := p.fleet != nil && p.fleet.agent.Status().Mode != agent.Unshared
+	if lacks != "" && p.servicesReady() == nil && (isShared || !p.services.UsesAllPlaces()) {
 		return fmt.Errorf("upgrade canceled: the new process is not ready: %s", lacks)
 	}
 	return p.openApart()
 }
 
-// LacksPlaces says why this process gets no places at servers from the ledger of its fleet, so that it cannot serve; empty if it can, or if it is for
+// Lacks returns what this process lacks to serve in place of one that does: places, another reason why its services are not ready, or descriptors to
+// accept clients. It is empty if it lacks nothing.
+func (p *Proxy) Lacks() string {
+	if places := p.lacksPlaces(); places != "" {
+		return places
+	}
+	if err := p.unable(); err != nil {
+		return strings.TrimPrefix(err.Error(), "not ready: ")
+	}
+	lacks := printable.Text(p.services.Lacks(p.live.Load().ReadyServices), maxTold) // of many services
+	if short := p.descriptors.Dialing(); lacks != "" && short != nil {
+		lacks += fmt.Sprintf(" (%s)", short)
+	}
+	return lacks
+}
+
+// lacksPlaces says why this process gets no places at servers from the ledger of its fleet, so that it cannot serve; empty if it can, or if it is for
 // another reason that it cannot.
-func (p *Proxy) LacksPlaces() string {
+func (p *Proxy) lacksPlaces() string {
 	if p.fleet == nil || p.Ready() == nil {
 		return ""
 	}

@@ -22,8 +22,9 @@ const (
 	fromAdminSocket = "admin-socket"
 	// warmLimit is how long a process waits for its pools to be warm before it takes over: a server may be down, and all places may be in use.
 	warmLimit = 5 * time.Second
-	// placesLimit is how long it waits on for a ledger that grants no places: after a restart of the database, it is a little more than a lease time.
-	placesLimit = 10 * time.Second
+	// lackLimit is how long it waits on for what it lacks to serve, such as a ledger that grants no places: after a restart of the database, it is a little
+	// more than a lease time.
+	lackLimit = 10 * time.Second
 	// consentTimeout is how long the running process may take to say that its successor may accept clients.
 	consentTimeout = 30 * time.Second
 )
@@ -116,13 +117,13 @@ func (h *heir) succeed(ctx context.Context, proxy *app.Proxy) error {
 		return nil
 	}
 	h.taken.Step(proxy.Warm(ctx, warmLimit))
-	if lacks := proxy.LacksPlaces(); lacks != "" {
-		h.taken.Step("waiting for places: " + lacks)
-		h.taken.Step(proxy.Warm(ctx, placesLimit))
+	if lacks := proxy.Lacks(); lacks != "" {
+		h.taken.Step("waiting until it can serve: " + lacks)
+		h.taken.Step(proxy.Warm(ctx, lackLimit))
 	}
 	waiting, cancel := context.WithTimeout(ctx, consentTimeout)
 	defer cancel()
-	if err := h.taken.Ready(waiting, proxy.LacksPlaces()); err != nil {
+	if err := h.taken.Ready(waiting, proxy.Lacks()); err != nil {
 		return fmt.Errorf("not taken over from process %d, which keeps serving: %w", h.taken.From.PID, err)
 	}
 	proxy.Accept()

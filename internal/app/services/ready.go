@@ -19,6 +19,7 @@ type serviceReadiness struct {
 	reason   string // why it cannot; empty if it can
 	starting string // which of its first connections is being tried; empty for none
 	servers  bool   // it has enabled backends
+	full     bool   // one of its servers works, and refuses connections because it is full
 }
 
 // maxReasons is how many backends the reason of a service names at most.
@@ -42,16 +43,56 @@ func (s *Services) Readiness(required []string) admin.Readiness {
 	return r
 }
 
+// Lacks returns why this process must not take over from one whose services are ready; empty if it may. That other one may have the places of servers
+// that are full. Where one service can serve, no first connection is waited for: its server may be unreachable for both.
+func (s *Services) Lacks(required []string) string {
+	all := s.readyOfAll()
+	serves := slices.ContainsFunc(all, func(v serviceReadiness) bool { return v.reason == "" || v.full })
+	for i := range all {
+		if all[i].full {
+			all[i].reason = ""
+		}
+		if serves {
+			all[i].starting = ""
+		}
+	}
+	_, culprits := judge(all, required)
+	return strings.Join(culprits, "; ")
+}
+
+// UsesAllPlaces reports whether no server that works has a place left for a connection more, as far as its cap says.
+func (s *Services) UsesAllPlaces() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.services {
+		for _, m := range v.members {
+			if book := m.Stats(); book.State == pool.Enabled.String() && book.Usable && book.Used() < book.Ceiling {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // readiness is Readiness, and returns the services because of which it is not enough, each with its own reason: "service stt: no connection to ...".
 func (s *Services) readiness(required []string) (r admin.Readiness, culprits []string) {
-	var all []serviceReadiness
+	return judge(s.readyOfAll(), required)
+}
+
+// readyOfAll returns whether each service can serve, in the order of their names.
+func (s *Services) readyOfAll() (all []serviceReadiness) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, v := range s.inOrder() {
 		all = append(all, s.readyOf(v))
 	}
 	isStarting := slices.ContainsFunc(all, func(v serviceReadiness) bool { return v.starting != "" })
 	s.started = s.started || s.begun && !isStarting
-	s.mu.Unlock()
+	return all
+}
+
+// judge returns what [Services.readiness] does.
+func judge(all []serviceReadiness, required []string) (r admin.Readiness, culprits []string) {
 	var starting, failing, missing, mustServe []string
 	culprit := func(name, reason string) string { return fmt.Sprintf("service %s: %s", name, reason) }
 	serves := false
@@ -113,7 +154,7 @@ func (s *Services) readyOf(v *service) serviceReadiness {
 		if reason == "" {
 			serves = true
 		} else {
-			reasons = append(reasons, reason)
+			reasons, r.full = append(reasons, reason), r.full || m.IsFull()
 		}
 	}
 	r.servers = serves || len(reasons) > 0

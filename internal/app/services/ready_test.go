@@ -167,6 +167,64 @@ func TestNotReadyBeforeDiscoveredWereTried(t *testing.T) {
 	}
 }
 
+// What keeps a process from taking over is what makes its services unready, but not servers that are full, whose places the other process may have, nor
+// first connections while a service can serve.
+func TestLacks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, url := startMoody(t), "ws://"+wstest.RefusingAddress(t)
+	release := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(release) })
+	a.RefuseWith.Store(http.StatusServiceUnavailable)
+	lacks := func(required string, words ...string) {
+		t.Helper()
+		text := ""
+		defer func() {
+			if t.Failed() {
+				t.Logf("%q", text)
+			}
+		}()
+		wstest.Eventually(t, fmt.Sprintf("it lacks %q", words), func() bool {
+			text = r.services.Lacks(strings.Fields(required))
+			fits := (text == "") == (len(words) == 0)
+			for _, word := range words {
+				fits = fits && strings.Contains(text, word)
+			}
+			return fits
+		})
+	}
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", quickToTrip)
+		putService(c, "tts", func(s *config.Service) { s.DialTimeout = 2 * wstest.Timeout })
+		putBackend(c, "b", "stt", url, 1, nil)
+		putBackend(c, "c", "tts", "ws"+strings.TrimPrefix(silent.URL, "http"), 1, nil)
+	})
+	lacks("", "service stt: no connection to "+url, "refused", "service tts: no connection to ")
+	r.apply(func(c *config.Content) { putBackend(c, "a", "stt", a.URL, 2, func(b *config.Backend) { b.Warm = 1 }) })
+	lacks("") // it is full
+	if err := r.services.Ready(nil); err == nil {
+		t.Error("ready")
+	}
+	lacks("stt")
+	lacks("tts", "service tts: no connection to ", "not dialed yet")
+	lacks("none", "there is no such service")
+	a.RefuseWith.Store(http.StatusForbidden)
+	lacks("", "403")
+	a.RefuseWith.Store(0)
+	lacks("")
+	r.idle("a", 1)
+	if r.services.UsesAllPlaces() {
+		t.Error("a place is free")
+	}
+	r.join("/stt")
+	r.join("/stt")
+	if !r.services.UsesAllPlaces() {
+		t.Error("no place is free")
+	}
+}
+
 // Where connections are dialed for clients, it is the circuit that counts.
 func TestReadyOnDemand(t *testing.T) {
 	t.Parallel()

@@ -451,7 +451,7 @@ func (a *Agent) logOverdrawn() {
 	})
 }
 
-// clashAfter is for how long two proxies must have one name before it is logged: the predecessor of a proxy has its name, too.
+// clashAfter is for how long two proxies that serve must have one name before it is logged: the predecessor of a proxy has its name, too.
 const clashAfter = fleet.Instant(2 * fleet.Unseen)
 
 // logClash tells that another proxy has this one's name.
@@ -465,7 +465,7 @@ func (a *Agent) logClash(at fleet.Instant) {
 	for i := range v.members {
 		m := &v.members[i]
 		_, suspected := v.suspects[m.ID]
-		if m.ID == own.ID || m.Name != own.Name || suspected || m.State == fleet.Draining || own.State == fleet.Draining {
+		if m.ID == own.ID || m.Name != own.Name || suspected || m.State != fleet.Serving || own.State != fleet.Serving {
 			delete(v.clashSince, m.ID)
 			continue
 		}

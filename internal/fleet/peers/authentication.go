@@ -40,6 +40,9 @@ const scheme = "Wsbouncer-Fleet"
 // keyPurpose tells the key of proofs from others that may be derived from the same token.
 const keyPurpose = "wsbouncer: proof of a request between proxies of a fleet, version 1"
 
+// socketAddress is what a proof names as the address of a proxy that is asked at its admin socket, where no other user's process can listen.
+const socketAddress = "unix:"
+
 // statement is what a proof is about.
 type statement struct {
 	nonce   string
@@ -299,7 +302,7 @@ func (p *Peers) Proven(r *http.Request, operator, reader string) (name string, i
 	// Both are always compared, so that the time tells nothing.
 	isOperator = hmac.Equal(said.mac, s.mac(operator)) && operator != ""
 	isReader = hmac.Equal(said.mac, s.mac(reader)) && reader != ""
-	if (isOperator || isReader) && !p.options.Announced(said.address) { // strangers do not hear whether they have guessed the address
+	if (isOperator || isReader) && said.address != socketAddress && !p.options.Announced(said.address) { // strangers do not hear whether they have guessed the address
 		return name, false, false, fmt.Errorf("the request is for a proxy at %.200q, which is not an address of this one: does it lead to another proxy?", said.address)
 	}
 	if (isOperator || isReader) && !p.challenges.use(said.nonce, from, said.count) {

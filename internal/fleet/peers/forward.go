@@ -15,7 +15,7 @@ import (
 )
 
 // This file brings clients to the proxy that has their session. What a client says is for that proxy alone, and its address comes from the ledger.
-// So the proxy that answers proves that it knows the token, too.
+// So the proxy that answers proves that it knows the token, too, or listens at a socket where the kernel says that it is of this process's user.
 
 // Forward asks the proxy with a process about a client whose session it may have. It returns the URL to which the client is to go, or a connection
 // to that proxy for what the client sends, which the caller closes. It takes no longer than the time for an answer.
@@ -26,34 +26,32 @@ func (p *Peers) Forward(ctx context.Context, process string, about *api.Forwarde
 		return "", nil, errors.New("no proxy of the fleet is known by this token")
 	}
 	other := &view.Members[i]
-	if why := unusable(view.member(view.Self), other); why != "" {
-		return "", nil, errors.New(why)
-	}
-	c, err := p.connect(view.Self, other)
-	if err != nil {
-		return "", nil, err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.options.Timeout, fmt.Errorf("no answer within %v", p.options.Timeout))
 	defer cancel()
 	ask := client.Request{Method: http.MethodPost, Path: api.ForwardPath, Body: about, Upgrade: api.ForwardProtocol, Timeout: p.options.Timeout}
 	var answer *http.Response
-	err = c.prover.do(ctx, c.client, ask, func(r client.Request) (err error) {
-		answer, conn, err = c.client.Upgrade(ctx, r)
+	c, err := p.send(ctx, view, other, ask, func(c *client.Client, r client.Request) (err error) {
+		answer, conn, err = c.Upgrade(ctx, r)
 		return err
 	})
 	if err != nil {
 		return "", nil, err
 	}
 	url = answer.Header.Get("Location")
-	said, _ := proofOf(answer.Request)
-	mac, err := encoding.DecodeString(answer.Header.Get(api.ProofHeader))
-	if said == nil || err != nil || !hmac.Equal(mac, said.reply(url, c.prover.to, c.prover.from).mac(c.prover.token)) || conn == nil && url == "" {
+	if !c.beside && !c.prover.proves(answer, url) || conn == nil && url == "" {
 		if conn != nil {
 			_ = conn.Close()
 		}
-		return "", nil, fmt.Errorf("what answers at %s does not prove that it is a proxy of the fleet", other.Address)
+		return "", nil, fmt.Errorf("what answers at %s does not prove that it is a proxy of the fleet", c.address)
 	}
 	return url, conn, nil
+}
+
+// proves reports whether the answer to a request proves that the other proxy knows the token.
+func (p *prover) proves(answer *http.Response, url string) bool {
+	said, _ := proofOf(answer.Request)
+	mac, err := encoding.DecodeString(answer.Header.Get(api.ProofHeader))
+	return said != nil && err == nil && hmac.Equal(mac, said.reply(url, p.to, p.from).mac(p.token))
 }
 
 // Reply returns the proof, for the proxy that sent a request, that this one knows the token by which that one was admitted. It answers with a URL, or

@@ -9,9 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net"
-	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,6 +37,9 @@ type Options struct {
 	Token func() string
 	// Announced reports whether this process has told the ledger that it is at an address. What the ledger has of it now may be written by another.
 	Announced func(address string) bool
+	// Beside returns the addresses of the admin sockets in the directory of this process's own, at which other processes of its host may answer; nil for
+	// none. Only who may replace this process's own socket can put one there.
+	Beside func() []string
 	// Authorities returns who may have signed the certificates of other proxies; nil for the system's.
 	Authorities func() *x509.CertPool
 	// ServerName is what these certificates must be for; empty for the host of each proxy's address.
@@ -63,6 +63,7 @@ type Peers struct {
 // connection is how one proxy is asked. It is replaced when one of its fields is no longer right.
 type connection struct {
 	address string
+	beside  bool // it is one of [Options.Beside], at which a process of this one's user listens
 	token   string
 	from    fleet.ID
 	client  *client.Client
@@ -170,23 +171,18 @@ func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r clie
 	defer cancel()
 	r.Take = func(n int) error { return a.memory.take(ctx, n) }
 	defer a.memory.done()
-	if a.why = unusable(v.member(v.Self), other); a.why == "" {
-		c, err := p.connect(v.Self, other)
-		if err == nil {
-			err = c.prover.do(ctx, c.client, r, func(r client.Request) error { return c.client.Do(ctx, r, &a.body) })
-		}
-		var refused *client.Error
-		switch {
-		case err == nil:
-		case errors.As(err, &refused) && len(refused.Body) > maxError:
-			a.why = fmt.Sprintf("it answered with an error of more than %d bytes", maxError)
-		case errors.As(err, &refused) && refused.Kind != api.KindRefused && refused.Kind != api.KindOther:
-			a.refused = refused
-		case refused != nil && refused.Kind == api.KindRefused:
-			a.why = fmt.Sprintf("it refuses this proxy at %s: %s (the token is that of --fleet-token, or else of --admin-token)", other.Address, refused.Text)
-		default:
-			a.why = err.Error()
-		}
+	at, err := p.send(ctx, v, other, r, func(c *client.Client, r client.Request) error { return c.Do(ctx, r, &a.body) })
+	var refused *client.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &refused) && len(refused.Body) > maxError:
+		a.why = fmt.Sprintf("it answered with an error of more than %d bytes", maxError)
+	case errors.As(err, &refused) && refused.Kind != api.KindRefused && refused.Kind != api.KindOther:
+		a.refused = refused
+	case refused != nil && refused.Kind == api.KindRefused:
+		a.why = fmt.Sprintf("it refuses this proxy at %s: %s (the token is that of --fleet-token, or else of --admin-token)", at.address, refused.Text)
+	default:
+		a.why = err.Error()
 	}
 	if a.why != "" || a.refused != nil { // nothing is kept of what was read
 		a.memory.release()
@@ -194,64 +190,6 @@ func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r clie
 	if unseen := v.Unseen[other.ID]; a.why != "" && unseen > fleet.Unseen {
 		a.why = notSeen(unseen) + ", " + a.why
 	}
-}
-
-// unusable returns why a proxy's address cannot be used from here; empty if it can.
-func unusable(self, other *fleet.Member) string {
-	if other.Address == "" {
-		return "its admin API cannot be reached by other proxies: set --admin there, or --fleet-address"
-	}
-	u, err := url.Parse(other.Address)
-	if err != nil || u.Hostname() == "" {
-		return fmt.Sprintf("its address %.200q is not a URL: set --fleet-address there", other.Address)
-	}
-	ip := net.ParseIP(u.Hostname())
-	local := u.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
-	if local && (self == nil || self.Host == "" || self.Host != other.Host) {
-		return fmt.Sprintf("its address %s means another process on this host: set --admin there to an address that other hosts reach, or --fleet-address", other.Address)
-	}
-	return ""
-}
-
-// connect returns how a proxy is asked.
-func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*connection, error) {
-	want := connection{address: other.Address, from: from}
-	if p.options.Token != nil {
-		want.token = p.options.Token()
-	}
-	o := client.Options{MaxAnswer: maxAnswer, ServerName: p.options.ServerName, Header: http.Header{api.PeerHeader: {string(want.from)}, api.ForHeader: {string(other.ID)}}}
-	if p.options.Authorities != nil {
-		o.Authorities = p.options.Authorities()
-	}
-	// The address comes from the ledger: a client that writes to that must get nothing where certificates say who is a proxy.
-	if o.Authorities != nil && !isTLS(other.Address) {
-		return nil, fmt.Errorf("its address %s is not https://, and --fleet-ca says whose certificates are to be trusted: nothing is sent there", other.Address)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, errors.New("this proxy is shutting down")
-	}
-	before, ok := p.known[other.ID]
-	if want.client, want.prover = before.client, before.prover; ok && before == want {
-		return &before, nil
-	}
-	var err error
-	if want.client, err = client.Open(other.Address, o); err != nil { // it does not connect yet
-		return nil, err
-	}
-	if ok {
-		_ = before.client.Close()
-	}
-	want.prover = &prover{token: want.token, from: string(from), to: string(other.ID), address: other.Address}
-	p.known[other.ID] = want
-	return &want, nil
-}
-
-// isTLS reports whether an address is https://.
-func isTLS(address string) bool {
-	u, err := url.Parse(address)
-	return err == nil && u.Scheme == "https"
 }
 
 // drop closes connections to proxies that are no longer in the ledger.

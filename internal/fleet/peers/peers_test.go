@@ -334,7 +334,7 @@ func TestMisdirected(t *testing.T) {
 
 // Names that two proxies share are told apart, and said to be wrong only while both serve.
 func TestNames(t *testing.T) {
-	v := View{Mode: agent.Shared, Self: "aaaa1", Members: []fleet.Member{{ID: "aaaa1", Name: "x"}, {ID: "bbbb2", Name: "x"}}}
+	v := View{Mode: agent.Shared, Self: "aaaa1", Members: []fleet.Member{{ID: "aaaa1", Name: "x", State: fleet.Serving}, {ID: "bbbb2", Name: "x", State: fleet.Serving}}}
 	if got := v.label("bbbb2"); got != "x (bbbb)" {
 		t.Errorf("label %q", got)
 	}

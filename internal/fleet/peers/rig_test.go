@@ -60,12 +60,15 @@ func newRig(t *testing.T, names ...string) *rig {
 	return r
 }
 
-// serve is the proxy's admin API. It admits the test, and other proxies with a proof or if there is no token.
+// serve is the proxy's admin API. It admits the test, and other proxies with a proof or if there is no token. Who is there, all may ask.
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if p.seen != nil {
 		p.seen(r)
 	}
 	p.peers.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			return
+		}
 		name, isOperator, isReader, err := p.peers.Proven(r, p.token, p.reader)
 		p.caller = fmt.Sprintf("%s %t %t", name, isOperator, isReader)
 		switch {

@@ -54,6 +54,16 @@ func (v *View) label(id fleet.ID) string {
 	return m.Name
 }
 
+// Reachable reports whether another proxy can bring clients to this one: at its address, if it has a token for proofs, or, if it has an admin socket, from
+// the same state directory.
+func (v *View) Reachable(token, socket bool) bool {
+	self := v.member(v.Self)
+	return self != nil && slices.ContainsFunc(v.Members, func(m fleet.Member) bool {
+		isNear := m.Host != "" && m.Host == self.Host && m.Instance == self.Instance
+		return m.ID != self.ID && (token && unusable(&m, self) == "" || socket && isNear)
+	})
+}
+
 // Shown returns the view as the admin API shows it.
 func (v *View) Shown(now time.Time) api.Fleet {
 	f := api.Fleet{
@@ -72,9 +82,9 @@ func (v *View) Shown(now time.Time) api.Fleet {
 			places[g.Proxy] += g.Places
 		}
 	}
-	names := make(map[string]int) // how many that serve have it: in an upgrade, the one that drains has its successor's
+	names := make(map[string]int) // how many that serve have it: in an upgrade, the one that starts or drains has the other one's
 	for i := range v.Members {
-		if m := &v.Members[i]; m.State != fleet.Draining && v.Unseen[m.ID] <= fleet.Unseen && now.Sub(m.Started) >= clashAfter {
+		if m := &v.Members[i]; m.State == fleet.Serving && v.Unseen[m.ID] <= fleet.Unseen && now.Sub(m.Started) >= clashAfter {
 			names[m.Name]++
 		}
 	}
@@ -92,7 +102,7 @@ func (v *View) Shown(now time.Time) api.Fleet {
 		case !p.Self && v.Unseen[m.ID] > fleet.Unseen && v.Problem != "": // this proxy sees no other
 		case !p.Self && v.Unseen[m.ID] > fleet.Unseen:
 			p.State, p.Problem = api.ProxyUnseen, notSeen(v.Unseen[m.ID])
-		case names[m.Name] > 1 && m.State != fleet.Draining:
+		case names[m.Name] > 1 && m.State == fleet.Serving:
 			p.Problem = "another proxy has the same name: give each its own with --proxy-name"
 		}
 		f.Proxies = append(f.Proxies, p)

@@ -3,12 +3,14 @@ package admin
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
-	"os"
 	"os/user"
 	"strconv"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // Caller is who sent a request, as far as the guard has proved it. (What an order says of who gives it is the caller's word.)
@@ -61,14 +63,27 @@ type peer struct{ uid uint32 }
 
 type peerKey struct{}
 
+// withPeer adds to a connection's context who is at its other end, if that is a unix socket and the system knows it ([http.Server.ConnContext]).
+func withPeer(ctx context.Context, nc net.Conn) context.Context {
+	uid, ok := machine.PeerUser(secure.Under(nc))
+	if !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, peerKey{}, peer{uint32(uid)})
+}
+
 // peerOf returns the user id of the process at the other end of a unix socket; ok is false if that is not known.
 func peerOf(r *http.Request) (uid int, ok bool) {
 	p, ok := r.Context().Value(peerKey{}).(peer)
 	return int(p.uid), ok
 }
 
-// maySucceed reports whether a user's process may have the listening sockets of this one: the same user, or root.
-func maySucceed(uid int) bool { return uid == 0 || uid == os.Geteuid() }
+// FromOwnUser reports whether a request comes over the admin socket from a process that can do all that this one can: one of root or of this process's
+// user.
+func FromOwnUser(r *http.Request) bool {
+	uid, ok := peerOf(r)
+	return isSocket(r) && ok && machine.IsOwnUser(uid)
+}
 
 // localName says which user of this machine sent a request; thisMachine if that is not known.
 func localName(r *http.Request) string {

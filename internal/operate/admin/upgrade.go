@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
@@ -45,7 +46,7 @@ func (s *Source) serveUpgrade(w http.ResponseWriter, r *http.Request) error {
 		return BadRequest("timeout_seconds: invalid number %g: use 0 (the default, a minute) to %g", order.TimeoutSeconds, api.MaxUpgradeTime.Seconds())
 	case strings.ContainsRune(order.Binary, 0):
 		return BadRequest("binary: invalid path %q", cut(order.Binary))
-	case order.Binary != "" && !mayNameProgram(r):
+	case order.Binary != "" && !FromOwnUser(r): // it could start the program itself
 		return refused(http.StatusForbidden, "binary: who may change the proxy over the network may not run programs as its user: name a program over the admin socket, "+
 			"as root or as the user of the proxy, or leave it out for the program that the proxy was started as")
 	}
@@ -86,13 +87,6 @@ func (s *Source) serveUpgrade(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// mayNameProgram reports whether a request comes from a process that could start the program itself: one of root or of this process's user, at
-// the admin socket.
-func mayNameProgram(r *http.Request) bool {
-	uid, ok := peerOf(r)
-	return isSocket(r) && ok && maySucceed(uid)
-}
-
 // serveTakeOver turns the request's connection into one between this process and its successor. An error before that is returned.
 func (s *Source) serveTakeOver(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Upgrades.Supported(); err != nil {
@@ -104,7 +98,7 @@ func (s *Source) serveTakeOver(w http.ResponseWriter, r *http.Request) error {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), api.TakeOverProtocol) {
 		return BadRequest("a take-over begins with the header Upgrade: %s: use 'wsbouncer serve --take-over' of a version that knows it", api.TakeOverProtocol)
 	}
-	if uid, ok := peerOf(r); ok && !maySucceed(uid) {
+	if uid, ok := peerOf(r); ok && !machine.IsOwnUser(uid) {
 		return refused(http.StatusForbidden, "the process that asks for the sockets runs as uid %d: start it as the user of the running proxy", uid)
 	}
 	nc, buffered, err := http.NewResponseController(w).Hijack()

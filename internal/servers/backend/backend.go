@@ -123,6 +123,9 @@ func (b *Backend) Health() Health { return b.report.get() }
 // OnDemand reports whether the server refuses connections that are dialed ahead of clients, so that they are dialed for clients only.
 func (b *Backend) OnDemand() bool { return b.report.onDemand.Load() }
 
+// IsFull reports whether the server has refused the last connection because it is full. So it works, also if it holds none of this proxy's.
+func (b *Backend) IsFull() bool { return b.report.isFull.Load() }
+
 // Set changes the size of the pool and the backend's share of the clients. Sessions continue.
 func (b *Backend) Set(s pool.Settings) { b.pool.Set(keepSettingsTo(s, b.options().Profile)) }
 

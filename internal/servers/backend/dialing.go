@@ -112,6 +112,9 @@ func (w *worker[C]) dialed(r result[C]) {
 	now := w.now()
 	ended := w.outcome(r)
 	outcome, fullForClient := ended.Outcome, false
+	if outcome != health.Dropped && outcome != health.LocalShortage {
+		w.report.isFull.Store(outcome == health.Full)
+	}
 	w.locked(func(t *health.Tracker) { fullForClient = t.DialEnded(r.attempt, ended, now) })
 	w.publish(now)
 	if ended.Failing {

@@ -66,6 +66,7 @@ const notDialed = "not dialed yet"
 type report struct {
 	log      *slog.Logger // static
 	onDemand atomic.Bool  // the server refuses connections that are dialed ahead of clients
+	isFull   atomic.Bool  // the server has refused the last connection because it is full
 
 	mu     sync.Mutex
 	name   string // guarded by mu

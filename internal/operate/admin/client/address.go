@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // AllowedAddresses says in words what the address of an admin API may be.
@@ -62,13 +64,21 @@ func parseAddress(address string) (t target, err error) {
 }
 
 // transport returns the HTTP transport for the target. It ignores HTTP_PROXY and similar variables: wsbouncer is near, and the
-// token must not go elsewhere.
-func (t *target) transport() *http.Transport {
+// token must not go elsewhere. ownUser is [Options.OwnUser].
+func (t *target) transport(ownUser bool) *http.Transport {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	transport := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: dialTimeout}
 	if t.socket != "" {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", t.socket)
+			nc, err := dialer.DialContext(ctx, "unix", t.socket)
+			if err != nil || !ownUser {
+				return nc, err
+			}
+			if uid, ok := machine.PeerUser(nc); !ok || !machine.IsOwnUser(uid) {
+				_ = nc.Close()
+				return nil, errors.New("it is not known to be a process of this one's user that listens there")
+			}
+			return nc, nil
 		}
 	}
 	return transport

@@ -55,6 +55,8 @@ type Options struct {
 	Header http.Header
 	// Fleet asks for the whole fleet wherever a proxy can answer for it (see [api.FleetWide]).
 	Fleet bool
+	// OwnUser connects to a unix socket only if a process of this one's user, or of root, listens there.
+	OwnUser bool
 	// MaxAnswer limits the size of an answer in bytes; 0 for a limit that no answer of a proxy reaches.
 	MaxAnswer int64
 }
@@ -70,7 +72,7 @@ func Open(address string, o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		address: address, target: t, token: o.Token, header: o.Header, maxAnswer: cmp.Or(o.MaxAnswer, maxAnswer), transport: t.transport(),
+		address: address, target: t, token: o.Token, header: o.Header, maxAnswer: cmp.Or(o.MaxAnswer, maxAnswer), transport: t.transport(o.OwnUser),
 	}
 	c.fleet.Store(o.Fleet)
 	c.transport.TLSClientConfig = &tls.Config{RootCAs: o.Authorities, ServerName: o.ServerName, MinVersion: tls.VersionTLS12}
