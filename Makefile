@@ -293,7 +293,8 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/access/auth/token || exit 1; done
 
-FLEET_MODEL = $(GO) run ./internal/proof/explore/cmd -time 5m
+# Each run must see all states, and fails if the time is over before: it is ample for a slow machine.
+FLEET_MODEL = $(GO) run ./internal/proof/explore/cmd -time 30m
 fleet-model: ## Explore all states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: about 10 minutes
 	for cap in 1 2 3; do $(FLEET_MODEL) -proxies 2 -cap $$cap -faults 1 -live 20 || exit 1; done
 	$(FLEET_MODEL) -proxies 2 -cap 1 -faults 2 -live 1000
