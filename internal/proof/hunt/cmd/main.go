@@ -1,6 +1,7 @@
 // Command cmd is the soak test: a leak hunt (package hunt) through the proxy, in front of simulated servers, all in this process.
 // It hunts in one protocol after the other and prints a report. It fails with the traces of both sessions if a result reached the
-// wrong session, and if no session got its last result. `make soak` runs it.
+// wrong session. It also fails if sessions fail without a reason, or if hardly a connection served a second session, since nothing
+// could leak then. `make soak` runs it.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
@@ -216,10 +218,40 @@ func (s *settings) huntIn(ctx context.Context, protocol, folder string, sessions
 	if err != nil {
 		return report, err
 	}
-	if report.Leaks == 0 && report.Completed == 0 {
-		return report, fmt.Errorf("%s: no session got its last result, so nothing was tested", protocol)
+	var pool api.Totals
+	for _, b := range set.Proxy().Stats().Backends {
+		pool.Leased += b.Totals.Leased
+		pool.Returned += b.Totals.Returned
 	}
-	return report, nil
+	return report, s.judge(&report, &pool)
+}
+
+// leastReused is the part of the sessions, 1/leastReused, that must leave their connection to another one. With the default manners, three quarters do.
+const leastReused = 4
+
+// judge returns an error if a hunt without leaks has not tested what it is for. The pool has the totals of all servers' connections.
+func (s *settings) judge(report *hunt.Report, pool *api.Totals) error {
+	troubled := s.nasty != "" || s.fail != "" || s.killEvery > 0
+	clean := report.ByManner[hunt.CleanEnd]
+	switch {
+	case report.Leaks > 0: // Report.Err says more
+		return nil
+	case report.Completed == 0:
+		return fmt.Errorf("%s: no session got its last result, so nothing was tested", report.Protocol)
+	case pool.Returned == 0:
+		return fmt.Errorf("%s: no connection served a second session, so nothing could leak", report.Protocol)
+	case troubled: // sessions fail, and connections break
+		return nil
+	case report.Failed()+report.Refused+report.Busy+report.Mute > 0:
+		return fmt.Errorf("%s: of %d sessions, %d failed, %d were refused, and %d got nothing of their own audio, although no server fails",
+			report.Protocol, report.Sessions, report.Failed(), report.Refused+report.Busy, report.Mute)
+	case report.Completed != clean:
+		return fmt.Errorf("%s: of %d sessions that ended in order, %d got their last result", report.Protocol, clean, report.Completed)
+	case pool.Returned < pool.Leased/leastReused:
+		return fmt.Errorf("%s: only %d of %d sessions left their connection to another one, so hardly anything could leak",
+			report.Protocol, pool.Returned, pool.Leased)
+	}
+	return nil
 }
 
 // settingsOf returns the settings of a protocol's profile for a hunt: a limit to the time of resets, and the risks that are accepted, by a list such as

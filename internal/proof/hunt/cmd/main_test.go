@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,6 +80,46 @@ func TestHuntFindsLeak(t *testing.T) {
 	_, err := hunted(t, "-sessions 100000 -protocols vosk -unsafe vosk=blind -timeout 300ms -settings 0")
 	if err == nil || !strings.Contains(err.Error(), "leaks; the first: session") || strings.Count(err.Error(), "manner ") != 2 {
 		t.Errorf("got %v; want a leak with both traces", err)
+	}
+}
+
+// Where each session has a connection to itself, nothing can leak, and the hunt proves nothing.
+func TestHuntWithoutReuse(t *testing.T) {
+	out, err := hunted(t, "-sessions 200 -protocols echo -profile one-shot -settings 0")
+	if err == nil || !strings.Contains(err.Error(), "echo: no connection served a second session") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A hunt without leaks fails if it has not tested what it is for.
+func TestJudge(t *testing.T) {
+	for _, test := range []struct {
+		want   string
+		s      settings
+		change func(r *hunt.Report, pool *api.Totals)
+	}{
+		{"", settings{}, func(*hunt.Report, *api.Totals) {}},
+		{"no session got its last result", settings{}, func(r *hunt.Report, _ *api.Totals) { r.Completed = 0 }},
+		{"no connection served a second session", settings{}, func(_ *hunt.Report, pool *api.Totals) { pool.Returned = 0 }},
+		{"only 249 of 1000 sessions left their connection", settings{}, func(_ *hunt.Report, pool *api.Totals) { pool.Returned = 249 }},
+		{"of 1000 sessions, 1 failed", settings{}, func(r *hunt.Report, _ *api.Totals) { r.Errors[hunt.Timeout]++ }},
+		{"0 failed, 1 were refused", settings{}, func(r *hunt.Report, _ *api.Totals) { r.Refused++ }},
+		{"0 failed, 1 were refused", settings{}, func(r *hunt.Report, _ *api.Totals) { r.Busy++ }},
+		{"1 got nothing of their own audio", settings{}, func(r *hunt.Report, _ *api.Totals) { r.Mute++ }},
+		{"of 600 sessions that ended in order, 599 got", settings{}, func(r *hunt.Report, _ *api.Totals) { r.Completed-- }},
+		{"", settings{}, func(r *hunt.Report, _ *api.Totals) { r.Leaks, r.Mute = 1, 1 }}, // the leak is reported instead
+		{"", settings{nasty: "full:8"}, func(r *hunt.Report, _ *api.Totals) { r.Busy++ }},
+		{"", settings{fail: "close:1011:0.1"}, func(r *hunt.Report, _ *api.Totals) { r.Errors["close 1011"]++ }},
+		{"", settings{killEvery: 1}, func(_ *hunt.Report, pool *api.Totals) { pool.Returned = 1 }},
+		{"no connection served a second session", settings{killEvery: 1}, func(_ *hunt.Report, pool *api.Totals) { pool.Returned = 0 }},
+	} {
+		r, pool := hunt.Report{Protocol: "vosk"}, api.Totals{Leased: 1000, Returned: 750}
+		r.Sessions, r.Completed, r.Errors = 1000, 600, make(map[string]int)
+		r.ByManner[hunt.CleanEnd], r.ByManner[hunt.Vanish] = 600, 400
+		test.change(&r, &pool)
+		if err := test.s.judge(&r, &pool); test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("want %q; got %v", test.want, err)
+		}
 	}
 }
 
