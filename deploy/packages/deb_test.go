@@ -59,15 +59,19 @@ dpkg-deb -Znone --build /tmp/newer /tmp/newer.deb`)
 	}
 
 	s.run("dpkg --remove wsbouncer")
-	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.service") {
+	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.socket wsbouncer.service") {
 		t.Errorf("removing the package did not stop the proxy:\n%s", calls)
 	}
 	s.expectGone("/usr/bin/wsbouncer", "/usr/lib/systemd/system/wsbouncer.service", "/usr/lib/sysusers.d/wsbouncer.conf", "/usr/share/man/man1/wsbouncer*")
 	s.expect("drain-timeout: 5m", "grep ^drain-timeout /etc/wsbouncer/wsbouncer.yaml")
 	s.expect("data", "cat /var/lib/wsbouncer/wsbouncer.db")
 
+	// Units that were enabled and that no systemd has disabled, as in a chroot.
+	const enabled = "/etc/systemd/system/multi-user.target.wants/wsbouncer.service /etc/systemd/system/sockets.target.wants/wsbouncer.socket"
+	s.run("for link in " + enabled + "; do mkdir -p ${link%/*} && ln -sf /usr/lib/systemd/system/${link##*/} $link; done")
 	s.run("dpkg --purge wsbouncer")
 	s.expectGone("/etc/wsbouncer/wsbouncer.yaml", "/etc/logrotate.d/wsbouncer", "/etc/needrestart/conf.d/wsbouncer.conf", "/var/lib/wsbouncer", "/var/log/wsbouncer")
+	s.expectGone(strings.Fields(enabled)...)
 	s.expect("key", "cat /etc/wsbouncer/tls.key") // which the package did not make
 	s.run("getent passwd wsbouncer")              // so that no other user gets its number
 }

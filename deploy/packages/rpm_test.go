@@ -50,7 +50,7 @@ echo data >/var/lib/wsbouncer/wsbouncer.db`)
 	s.called()
 
 	s.run(rpm + " --erase wsbouncer")
-	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.service") {
+	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.socket wsbouncer.service") {
 		t.Errorf("removing the package did not stop the proxy:\n%s", calls)
 	}
 	s.expectGone("/usr/bin/wsbouncer", "/usr/lib/systemd/system/wsbouncer.service", "/etc/wsbouncer/wsbouncer.yaml")
