@@ -150,7 +150,7 @@ wsbouncer backend add two ws://127.0.0.1:2701 --service stt --connections 100`)
 systemctl start wsbouncer
 wsbouncer sim --listen 127.0.0.1:2701 --quiet >/tmp/sim & sim=$!
 wsbouncer bench ws://127.0.0.1:80/ --connections 2 --rate 5 --text --duration 9s >/tmp/bench & bench=$!
-until [ "$(wsbouncer session ls | grep -c ' stt ')" = 2 ]; do sleep 0.1; done
+until [ "$(wsbouncer session ls --state relaying | grep -c ' stt ')" = 2 ]; do sleep 0.1; done
 `+before+` >/tmp/before
 systemctl stop wsbouncer
 wait $bench
