@@ -245,8 +245,9 @@ site: $(SITE)/ready ## Build the documentation as a site in dist/site, with sear
 licences: ## Write docs/reference/dependencies.md: the modules in the program, by licence; fails if one does not fit
 	$(GO) -C tools run ./licences
 
-chart: ## Package the Helm chart in dist/charts (builds Helm)
-	$(GO) -C deploy/helm tool helm package wsbouncer --destination ../../dist/charts
+# Chart.yaml has the version without a pre-release's suffix. The chart's appVersion is also the tag of the image that it installs.
+chart: ## Package the Helm chart in dist/charts (builds Helm; CHART_VERSION, e.g. '0.2.0-rc.1', instead of the version in Chart.yaml)
+	$(GO) -C deploy/helm tool helm package wsbouncer --destination ../../dist/charts $(if $(CHART_VERSION),--version $(CHART_VERSION) --app-version $(CHART_VERSION))
 
 manifests: ## Render deploy/kubernetes and deploy/kubernetes-fleet from the chart, after a change of the chart, its values or the alert rules (builds Helm)
 	$(GO) -C deploy/manifests test -count=1 -run '^TestMade$$' . -update

@@ -1,11 +1,14 @@
 package internal_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +91,60 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	t.Logf("these files name the version %s: %s", version, strings.Join(naming, " "))
+}
+
+// TestReleaseWorkflow runs the steps of the release workflow that package and push the chart, and that publish the site, with programs that only
+// record their arguments. A pre-release has its own chart, and is not the site's latest version.
+func TestReleaseWorkflow(t *testing.T) {
+	for _, program := range []string{"bash", "make"} {
+		if _, err := exec.LookPath(program); err != nil || runtime.GOOS == "windows" {
+			t.Skipf("needs %s", program)
+		}
+	}
+	var w workflow
+	readYAML(t, ".github/workflows/release.yaml", &w)
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tag, want := range map[string]string{
+		"v0.2.0-rc.1": `
+go -C deploy/helm tool helm package wsbouncer --destination ../../dist/charts --version 0.2.0-rc.1 --app-version 0.2.0-rc.1
+go -C deploy/helm tool helm push ../../dist/charts/wsbouncer-0.2.0-rc.1.tgz oci://ghcr.io/wsbouncer/charts
+mike deploy --config-file site/mkdocs.yml --push 0.2.0-rc.1
+`,
+		"v0.2.0": `
+go -C deploy/helm tool helm package wsbouncer --destination ../../dist/charts --version 0.2.0 --app-version 0.2.0
+go -C deploy/helm tool helm push ../../dist/charts/wsbouncer-0.2.0.tgz oci://ghcr.io/wsbouncer/charts
+mike deploy --config-file site/mkdocs.yml --update-aliases --push 0.2.0 latest
+mike set-default --config-file site/mkdocs.yml --push latest
+`,
+	} {
+		root := t.TempDir()
+		const record = "#!/bin/sh\necho \"${0##*/} $*\" >>calls\n"
+		for name, content := range map[string]string{"Makefile": string(makefile), "bin/go": record, "bin/git": "#!/bin/sh\n", ".cache/site/bin/mike": record} {
+			name = filepath.Join(root, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, job := range []string{"publish", "site"} {
+			for _, step := range w.Jobs[job].Steps {
+				if !strings.Contains(step.Run, "chart") && !strings.Contains(step.Run, "mike") {
+					continue
+				}
+				command := exec.Command("bash", "-e", "-c", step.Run)
+				command.Dir = root
+				command.Env = []string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH"), "GITHUB_REF_NAME=" + tag, "GITHUB_REPOSITORY_OWNER=wsbouncer"}
+				if output, err := command.CombinedOutput(); err != nil {
+					t.Errorf("%s: %s: %v\n%s", tag, step.Run, err, output)
+				}
+			}
+		}
+		if calls, err := os.ReadFile(filepath.Join(root, "calls")); err != nil || "\n"+string(calls) != want {
+			t.Errorf("%s: the workflow called (%v)\n%swant%s", tag, err, calls, want)
+		}
+	}
 }
 
 // TestOtherThan gives the check what it must find, and what it must leave alone.

@@ -64,6 +64,19 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// TestComposeToken: compose.yaml and README.md name the token that the proxy gets.
+func TestComposeToken(t *testing.T) {
+	token := project(t).Services["proxy"].Environment["WSBOUNCER_ADMIN_TOKEN"]
+	if token == nil || *token == "" {
+		t.Fatal("the proxy has no token")
+	}
+	for file, text := range map[string]string{"../README.md": "the token is `" + *token + "`", "../compose.yaml": "(token: " + *token + ")"} {
+		if !strings.Contains(string(must[[]byte](t)(os.ReadFile(file))), text) {
+			t.Errorf("%s does not have %q", file, text)
+		}
+	}
+}
+
 func flagOf(args []string, name string) (value string, ok bool) {
 	for _, arg := range args {
 		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {

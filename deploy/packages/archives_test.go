@@ -63,7 +63,7 @@ func TestArchive(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	top := filepath.Join(into, strings.TrimSuffix(filepath.Base(archive), ".tar.gz"))
-	for _, name := range []string{"LICENSE", "README.md", "wsbouncer.yaml", "completions/wsbouncer.bash", "man/wsbouncer.1.gz", "systemd/wsbouncer.service", "systemd/wsbouncer.socket", "systemd/wsbouncer.sysusers"} {
+	for _, name := range []string{"LICENSE", "README.md", "wsbouncer.yaml", "completions/wsbouncer.bash", "man/wsbouncer.1.gz", "systemd/wsbouncer.service", "systemd/wsbouncer.socket", "systemd/wsbouncer.sysusers", "systemd/wsbouncer.needrestart"} {
 		if _, err := os.Stat(filepath.Join(top, name)); err != nil {
 			t.Error(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,9 +26,17 @@ func TestDeb(t *testing.T) {
 	s.checkInstalled()
 	s.expect("daemon-reload", "cat /systemctl.log") // neither enabled nor started
 	s.called()
-	if files := s.run("dpkg --listfiles wsbouncer"); !strings.Contains(files, "/usr/share/doc/wsbouncer/copyright") {
-		t.Errorf("no licence among the files:\n%s", files)
+	files := strings.Fields(s.run("dpkg --listfiles wsbouncer"))
+	for _, file := range []string{"/usr/share/doc/wsbouncer/copyright", "/etc/needrestart/conf.d/wsbouncer.conf"} {
+		if !slices.Contains(files, file) {
+			t.Errorf("the package has no %s", file)
+		}
 	}
+	// As needrestart reads it, and finds out whether to restart a unit.
+	s.expect("0", `perl -e 'my %nrconf = (override_rc => {});
+eval do { local(@ARGV, $/) = q(/etc/needrestart/conf.d/wsbouncer.conf); <> };
+die $@ if $@;
+print map { q(wsbouncer.service) =~ /$_/ ? $nrconf{override_rc}{$_} : () } keys %{$nrconf{override_rc}}'`)
 
 	// What an administrator and the proxy leave.
 	s.run(`sed -i 's/^#drain-timeout: .*/drain-timeout: 5m/' /etc/wsbouncer/wsbouncer.yaml
@@ -40,7 +49,7 @@ echo data >/var/lib/wsbouncer/wsbouncer.db`)
 sed -i 's/^Version: .*/Version: 99.0/' /tmp/newer/DEBIAN/control
 echo '# a newer default' >>/tmp/newer/etc/wsbouncer/wsbouncer.yaml
 dpkg-deb -Znone --build /tmp/newer /tmp/newer.deb`)
-	s.expectPart("keeps running until 'systemctl restart wsbouncer'", "dpkg --force-confold --install /tmp/newer.deb")
+	s.expectPart("keeps running until 'wsbouncer upgrade'", "dpkg --force-confold --install /tmp/newer.deb")
 	s.expect("99.0", "dpkg-query --show --showformat '${Version}' wsbouncer")
 	s.expect("drain-timeout: 5m", "grep ^drain-timeout /etc/wsbouncer/wsbouncer.yaml")
 	s.expect("600", "stat -c %a /etc/wsbouncer/wsbouncer.yaml")
@@ -50,15 +59,19 @@ dpkg-deb -Znone --build /tmp/newer /tmp/newer.deb`)
 	}
 
 	s.run("dpkg --remove wsbouncer")
-	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.service") {
+	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.socket wsbouncer.service") {
 		t.Errorf("removing the package did not stop the proxy:\n%s", calls)
 	}
 	s.expectGone("/usr/bin/wsbouncer", "/usr/lib/systemd/system/wsbouncer.service", "/usr/lib/sysusers.d/wsbouncer.conf", "/usr/share/man/man1/wsbouncer*")
 	s.expect("drain-timeout: 5m", "grep ^drain-timeout /etc/wsbouncer/wsbouncer.yaml")
 	s.expect("data", "cat /var/lib/wsbouncer/wsbouncer.db")
 
+	// Units that were enabled and that no systemd has disabled, as in a chroot.
+	const enabled = "/etc/systemd/system/multi-user.target.wants/wsbouncer.service /etc/systemd/system/sockets.target.wants/wsbouncer.socket"
+	s.run("for link in " + enabled + "; do mkdir -p ${link%/*} && ln -sf /usr/lib/systemd/system/${link##*/} $link; done")
 	s.run("dpkg --purge wsbouncer")
-	s.expectGone("/etc/wsbouncer/wsbouncer.yaml", "/etc/logrotate.d/wsbouncer", "/var/lib/wsbouncer", "/var/log/wsbouncer")
+	s.expectGone("/etc/wsbouncer/wsbouncer.yaml", "/etc/logrotate.d/wsbouncer", "/etc/needrestart/conf.d/wsbouncer.conf", "/var/lib/wsbouncer", "/var/log/wsbouncer")
+	s.expectGone(strings.Fields(enabled)...)
 	s.expect("key", "cat /etc/wsbouncer/tls.key") // which the package did not make
 	s.run("getent passwd wsbouncer")              // so that no other user gets its number
 }

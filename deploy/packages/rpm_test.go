@@ -50,7 +50,7 @@ echo data >/var/lib/wsbouncer/wsbouncer.db`)
 	s.called()
 
 	s.run(rpm + " --erase wsbouncer")
-	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.service") {
+	if calls := s.called(); !strings.Contains(calls, "disable --now wsbouncer.socket wsbouncer.service") {
 		t.Errorf("removing the package did not stop the proxy:\n%s", calls)
 	}
 	s.expectGone("/usr/bin/wsbouncer", "/usr/lib/systemd/system/wsbouncer.service", "/etc/wsbouncer/wsbouncer.yaml")
@@ -62,7 +62,7 @@ echo data >/var/lib/wsbouncer/wsbouncer.db`)
 	s.run(rpm + " --install /tmp/build/RPMS/noarch/wsbouncer-0.0.0-1.noarch.rpm")
 	s.run("echo 'drain-timeout: 7m' >/etc/wsbouncer/wsbouncer.yaml")
 	s.called()
-	s.expectPart("keeps running until 'systemctl restart wsbouncer'", rpm+" --upgrade "+file)
+	s.expectPart("keeps running until 'wsbouncer upgrade'", rpm+" --upgrade "+file)
 	s.expect("drain-timeout: 7m", "cat /etc/wsbouncer/wsbouncer.yaml")
 	s.run("wsbouncer config init --file - | cmp - /etc/wsbouncer/wsbouncer.yaml.rpmnew")
 	if calls := s.called(); strings.Contains(calls, "stop") || strings.Contains(calls, "restart") || strings.Contains(calls, "disable") {

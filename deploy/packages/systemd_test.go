@@ -150,7 +150,7 @@ wsbouncer backend add two ws://127.0.0.1:2701 --service stt --connections 100`)
 systemctl start wsbouncer
 wsbouncer sim --listen 127.0.0.1:2701 --quiet >/tmp/sim & sim=$!
 wsbouncer bench ws://127.0.0.1:80/ --connections 2 --rate 5 --text --duration 9s >/tmp/bench & bench=$!
-until [ "$(wsbouncer session ls | grep -c ' stt ')" = 2 ]; do sleep 0.1; done
+until [ "$(wsbouncer session ls --state relaying | grep -c ' stt ')" = 2 ]; do sleep 0.1; done
 `+before+` >/tmp/before
 systemctl stop wsbouncer
 wait $bench
@@ -176,8 +176,15 @@ systemctl daemon-reload && systemctl start wsbouncer`)
 	s.expectPart("217", "systemctl show --property ExecMainStatus wsbouncer")
 	s.run("systemctl stop wsbouncer; systemd-sysusers && chown -R wsbouncer:wsbouncer /var/lib/wsbouncer && systemctl start wsbouncer")
 
+	// Clients that come while the package is removed do not start the proxy again.
+	s.useSocket()
+	s.run(`bash -c 'while sleep 0.05; do : </dev/tcp/127.0.0.1/80; done' >/dev/null 2>&1 &`)
 	s.run("dpkg --purge wsbouncer")
-	s.expectGone("/proc/"+before, "/var/lib/wsbouncer", "/etc/systemd/system/multi-user.target.wants/wsbouncer.service")
+	if state, _ := s.try("systemctl is-active wsbouncer.socket"); state == "active" {
+		t.Errorf("systemd still accepts the proxy's clients after the purge")
+	}
+	s.expectGone("/proc/"+before, "/var/lib/wsbouncer", "/etc/systemd/system/multi-user.target.wants/wsbouncer.service",
+		"/etc/systemd/system/sockets.target.wants/wsbouncer.socket")
 	if output, _ := s.try("pgrep -x wsbouncer"); output != "" {
 		t.Errorf("the proxy still runs after the purge: process %s", output)
 	}
@@ -191,9 +198,7 @@ func (s *scratch) upgradeUnit() {
 	s.run("systemctl start wsbouncer")
 	for _, sockets := range []bool{false, true} {
 		if sockets {
-			s.run(`mkdir -p /run/systemd/system/wsbouncer.socket.d
-printf '[Socket]\nListenStream=\nListenStream=127.0.0.1:80\n' >/run/systemd/system/wsbouncer.socket.d/test.conf
-systemctl daemon-reload && systemctl stop wsbouncer && systemctl start wsbouncer.socket && systemctl start wsbouncer || { journalctl --unit wsbouncer --output cat | tail -20; exit 1; }`)
+			s.useSocket()
 		}
 		first := s.property("MainPID")
 		s.expectPart("Upgraded: process", "timeout 60 wsbouncer upgrade")
@@ -207,5 +212,13 @@ systemctl daemon-reload && systemctl stop wsbouncer && systemctl start wsbouncer
 		s.expect("1", "systemctl show --property NRestarts --value wsbouncer")
 		s.run("systemctl stop wsbouncer; systemctl reset-failed wsbouncer; systemctl start wsbouncer")
 	}
-	s.run("systemctl stop wsbouncer.socket wsbouncer; rm -r /run/systemd/system/wsbouncer.socket.d; systemctl daemon-reload")
+	s.run("systemctl stop wsbouncer.socket wsbouncer; systemctl disable wsbouncer.socket; rm -r /run/systemd/system/wsbouncer.socket.d; systemctl daemon-reload")
+}
+
+// useSocket has systemd open the address of the settings, as docs/systemd.md says.
+func (s *scratch) useSocket() {
+	s.t.Helper()
+	s.run(`mkdir -p /run/systemd/system/wsbouncer.socket.d
+printf '[Socket]\nListenStream=\nListenStream=127.0.0.1:80\n' >/run/systemd/system/wsbouncer.socket.d/test.conf
+systemctl daemon-reload && systemctl stop wsbouncer && systemctl enable --now wsbouncer.socket && systemctl start wsbouncer || { journalctl --unit wsbouncer --output cat | tail -20; exit 1; }`)
 }
