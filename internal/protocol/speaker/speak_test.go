@@ -1,10 +1,12 @@
 package speaker_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -266,4 +268,28 @@ func TestOverBeforeItIsTaken(t *testing.T) {
 			t.Errorf("%v, the end was due after %v", err, result.Over)
 		}
 	})
+}
+
+// Only what is used of a long recording costs memory, whatever its sample rate, and it is as if the file had no more.
+func TestRecordingCostsWhatIsUsed(t *testing.T) {
+	p := named(t, sim.Vosk)
+	for _, rate := range []int{1000, 44100} {
+		long, short := tone(rate, 2, 2*time.Minute), tone(rate, 2, 2*time.Second)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, err := speaker.NewRecording(p, long, time.Second, "")
+		runtime.ReadMemStats(&after)
+		want, wantErr := speaker.NewRecording(p, short, time.Second, "")
+		if err != nil || wantErr != nil || got.Length() != time.Second || got.Chunks() != want.Chunks() {
+			t.Fatalf("%v, %v", err, wantErr)
+		}
+		for i := range got.Chunks() {
+			if !bytes.Equal(got.Chunk(i, 0).Payload, want.Chunk(i, 0).Payload) {
+				t.Errorf("%d Hz: message %d differs", rate, i)
+			}
+		}
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 2<<20 { // two minutes at 16 kHz are 7 MiB
+			t.Errorf("%d Hz: a second of it took %d bytes", rate, allocated)
+		}
+	}
 }
