@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -91,6 +92,37 @@ func TestBenchLeavesNoFilesWithoutResult(t *testing.T) {
 	}
 	if _, err := os.Stat(series); !os.IsNotExist(err) {
 		t.Errorf("the series is there: %v", err)
+	}
+}
+
+// What was in a file before stays if there was nothing to measure, also behind a link.
+func TestBenchKeepsEarlierFiles(t *testing.T) {
+	dir := t.TempDir()
+	page, link, dangling := filepath.Join(dir, "page.html"), filepath.Join(dir, "link.csv"), filepath.Join(dir, "dangling.html")
+	series, missing := filepath.Join(dir, "series.csv"), filepath.Join(dir, "missing.html")
+	for _, name := range []string{page, series} {
+		if err := os.WriteFile(name, []byte("earlier"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink(series, link), os.Symlink(missing, dangling)); err != nil {
+		t.Skip(err)
+	}
+	for report, series := range map[string]string{page: link, dangling: link} {
+		if status, _, stderr := bench("ws://127.0.0.1:1/", "--audio", "sample", "--report", report, "--series", series); status != 1 || !strings.Contains(stderr, "connection refused") {
+			t.Errorf("status %d: %s", status, stderr)
+		}
+	}
+	for _, name := range []string{page, series, link} {
+		if text, err := os.ReadFile(name); string(text) != "earlier" {
+			t.Errorf("%s: %v, %s", name, err, text)
+		}
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("a file is left behind")
+	}
+	if _, err := os.Lstat(dangling); err != nil {
+		t.Error(err)
 	}
 }
 
