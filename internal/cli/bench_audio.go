@@ -96,14 +96,14 @@ func (b *benchAudio) settings() []report.Setting {
 	return all
 }
 
-// run holds sessions alone, and then all of them.
+// run holds sessions alone, and then all of them. With an error, the result has what was measured until then, if anything.
 func (b *benchAudio) run(ctx context.Context, s *streams.Options, messages io.Writer, quiet bool) (*load.Result, error) {
 	if !quiet {
 		fmt.Fprintf(messages, "%s alone, to compare with: %v\n", figures.Plural(len(s.Recordings), "session"), length(s).Round(100*time.Millisecond))
 	}
 	alone, err := streams.Alone(ctx, *s)
 	if err != nil {
-		return nil, err
+		return alone.Result, err
 	}
 	s.Alone = alone
 	return streams.Run(ctx, *s)

@@ -95,6 +95,43 @@ func TestBenchLeavesNoFilesWithoutResult(t *testing.T) {
 	}
 }
 
+// Programs get an object with verdicts and trouble, also of a run that could not measure: a server that refuses the session alone, a file that cannot be
+// written.
+func TestBenchPrintsJSONWithoutResult(t *testing.T) {
+	full := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
+	for _, c := range []struct {
+		args     []string
+		failures int
+		trouble  string
+	}{
+		{[]string{full, full + "/b", "--audio", "sample"}, 1, "server answered 503"},
+		{[]string{full, full + "/b", "--audio", "sample", "--report", filepath.Join(t.TempDir(), "no", "page.html")}, 0, "--report: open"},
+		{[]string{full, full + "/b", "--report", filepath.Join(t.TempDir(), "no", "page.html")}, 0, "--report: open"},
+	} {
+		status, stdout, stderr := bench(append(c.args, "-c", "3", "--json", "--fail-if", "p99>1h")...)
+		var got struct {
+			Connections int
+			Failures    int            `json:"connect_failures"`
+			Errors      map[string]int `json:"errors"`
+			Targets     []struct{ Connections int }
+			Thresholds  []struct{ Measured, Failed bool }
+			Trouble     string
+			Settings    map[string]any
+		}
+		decoder := json.NewDecoder(strings.NewReader(stdout))
+		if err := decoder.Decode(&got); err != nil || decoder.More() || status != 1 || !strings.Contains(stderr, c.trouble) {
+			t.Fatalf("%q: status %d, %v: %s\n%s", c.args, status, err, stdout, stderr)
+		}
+		if got.Connections != 3 || got.Failures != c.failures || got.Errors["connect: HTTP 503"] != c.failures || len(got.Targets) != 2 || got.Targets[0].Connections != 2 ||
+			len(got.Thresholds) != 1 || got.Thresholds[0].Measured || !got.Thresholds[0].Failed || !strings.Contains(got.Trouble, c.trouble) {
+			t.Errorf("%q: %s", c.args, stdout)
+		}
+		if _, audio := got.Settings["profile"]; audio != slices.Contains(c.args, "--audio") || audio == (got.Settings["rate"] != nil) {
+			t.Errorf("%q: settings %v", c.args, got.Settings)
+		}
+	}
+}
+
 // What was in a file before stays if there was nothing to measure, also behind a link.
 func TestBenchKeepsEarlierFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,39 @@ func TestSimulated(t *testing.T) {
 				t.Errorf("the points of the series have %+v, all %+v", sum, r.Counts)
 			}
 		})
+	}
+}
+
+// TestSteadyPhase: rates and the duration are those of the steady phase, without the time in which streams begin and that in which the last sessions end. Each
+// phase begins a point of the series.
+func TestSteadyPhase(t *testing.T) {
+	o := options(t, "vosk", "ws://127.0.0.1:1")
+	o.Spread, o.For = 10*time.Second, 20*time.Second
+	r := newRun(t.Context(), o)
+	pass := func(seconds, received, complete int) {
+		r.began = r.began.Add(time.Duration(-seconds) * time.Second)
+		for _, f := range []*load.Figures{&r.result.Figures, &r.result.Targets[0].Figures} {
+			f.Received += int64(received)
+			f.Complete += int64(complete)
+		}
+	}
+	pass(10, 50, 1)
+	r.enter(load.Steady)
+	pass(20, 400, 10)
+	r.enter(load.Draining)
+	pass(30, 100, 5)
+	got := r.finish()
+	near := func(v, want float64) bool { return math.Abs(v-want) < 0.1*want }
+	if !near(got.Duration.Seconds(), 20) || !near(got.MessagesPerSecond, 20) || !near(got.SessionsPerSecond, 0.5) || !near(got.Targets[0].MessagesPerSecond, 20) || got.Received != 550 {
+		t.Errorf("%v, %v messages and %v sessions a second, %d received", got.Duration, got.MessagesPerSecond, got.SessionsPerSecond, got.Received)
+	}
+	for i, want := range []load.Point{{Phase: load.Connecting, Received: 50}, {Phase: load.Steady, Received: 400}, {Phase: load.Draining, Received: 100}} {
+		if p := got.Series[i]; len(got.Series) != 3 || p.Phase != want.Phase || p.Received != want.Received {
+			t.Errorf("point %d of %d: %+v, want %+v", i, len(got.Series), p, want)
+		}
+	}
+	if short := newRun(t.Context(), o).finish(); short.Duration != 0 || short.MessagesPerSecond != 0 {
+		t.Errorf("a run that was ended before the steady phase: %v, %v", short.Duration, short.MessagesPerSecond)
 	}
 }
 
