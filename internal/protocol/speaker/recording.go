@@ -133,6 +133,16 @@ func (r *Recording) AtLeast(long time.Duration) *Recording {
 	return &again
 }
 
+// AtMost returns the beginning of the recording, as many whole messages as are not longer than this, and one at least.
+func (r *Recording) AtMost(long time.Duration) *Recording {
+	if r.length <= long {
+		return r
+	}
+	first, n := *r, max(1, int(long/r.script.Chunk))
+	first.chunks, first.length = r.chunks[:n:n], time.Duration(n)*r.script.Chunk
+	return &first
+}
+
 // After returns the rest of the recording after this many bytes of encoded audio; nil if there is none.
 func (r *Recording) After(n int64) *Recording {
 	all := bytes.Join(r.chunks, nil)

@@ -270,6 +270,21 @@ func TestOverBeforeItIsTaken(t *testing.T) {
 	})
 }
 
+// The beginning of a recording is whole messages of it.
+func TestAtMost(t *testing.T) {
+	r, err := speaker.NewRecording(named(t, sim.Vosk), tone(8000, 1, 2*time.Second), time.Minute, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := r.Length() / time.Duration(r.Chunks())
+	for long, chunks := range map[time.Duration]int{time.Minute: r.Chunks(), r.Length(): r.Chunks(), 2*chunk + chunk/2: 2, time.Millisecond: 1} {
+		first := r.AtMost(long)
+		if first.Chunks() != chunks || first.Length() != time.Duration(chunks)*chunk || !bytes.Equal(first.Chunk(chunks-1, 0).Payload, r.Chunk(chunks-1, 0).Payload) {
+			t.Errorf("at most %v: %d messages, %v", long, first.Chunks(), first.Length())
+		}
+	}
+}
+
 // Only what is used of a long recording costs memory, whatever its sample rate, and it is as if the file had no more.
 func TestRecordingCostsWhatIsUsed(t *testing.T) {
 	p := named(t, sim.Vosk)
