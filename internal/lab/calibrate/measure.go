@@ -109,6 +109,9 @@ func measured(r *load.Result) Measured {
 			m.Failure, most = what, n
 		}
 	}
+	if m.Failure == streams.SaidFailed {
+		m.Failure = r.Said.Error()
+	}
 	return m
 }
 

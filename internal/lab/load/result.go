@@ -26,6 +26,8 @@ type Result struct {
 	Series []Point
 	// Refusal is the error of the first client that could not connect; nil for none.
 	Refusal error
+	// Said is the error of the first session that failed by a message of its server; nil for none.
+	Said error
 	// Speech is what package streams measures besides; nil for a run of Run.
 	Speech *Speech
 }

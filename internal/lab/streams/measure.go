@@ -127,11 +127,15 @@ func (s *session) connect() {
 	})
 }
 
+// SaidFailed is the kind of error of sessions that the server says have failed. Its messages may all differ.
+const SaidFailed = "the server said that the session failed"
+
 // end counts a session that had connected, and measures it if it is complete.
 func (s *session) end(result *speaker.Result, err error) {
 	r, now, code, why := s.run, s.run.now(), frame.NormalClosure, ""
 	_, full := speaker.Refused(r.Profile, err)
 	full = err != nil && (full || result.SaysFull(r.Profile))
+	_, said := errors.AsType[*speaker.FailedError](err)
 	switch {
 	case full:
 		why = "the server is full"
@@ -139,6 +143,8 @@ func (s *session) end(result *speaker.Result, err error) {
 		why = "closed with " + result.Closed.Code.String()
 	case errors.Is(err, io.EOF):
 		why = "ended without a close frame"
+	case said:
+		why = SaidFailed
 	case err != nil:
 		why = load.Kind(err)
 	}
@@ -174,6 +180,8 @@ func (s *session) end(result *speaker.Result, err error) {
 	r.locked(func() {
 		if full {
 			r.speech.Full++
+		} else if said {
+			r.result.Said = cmp.Or(r.result.Said, err)
 		}
 		if result.Heard {
 			r.speech.First.Record(int64(result.First))

@@ -3,11 +3,17 @@ package streams
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
@@ -229,5 +235,34 @@ func TestAlike(t *testing.T) {
 		if got, back := Alike(c.a, c.b), Alike(c.b, c.a); got != c.want || back != c.want {
 			t.Errorf("%q, %q: %v, %v, want %v", c.a, c.b, got, back, c.want)
 		}
+	}
+}
+
+// TestServerRepeatsTheKey: a server that says of each session that it has failed, with an id of its own and the client's key, makes one kind of error, and the
+// key is not shown.
+func TestServerRepeatsTheKey(t *testing.T) {
+	upgrader, ids := websocket.Upgrader{}, atomic.Int64{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		filler := strings.Repeat("x", 150) // so that the key is where the message is cut
+		_ = c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"type":"error","event_id":"%d","message":"%s %s"}`, ids.Add(1), filler, r.Header.Get("Authorization")))
+		_, _, _ = c.ReadMessage()
+	}))
+	defer server.Close()
+	o := options(t, "realtimestt", "ws"+strings.TrimPrefix(server.URL, "http"))
+	o.Targets[0].Header, o.Streams = []handshake.Field{{Name: "Authorization", Value: "Bearer s3cret-and-long"}}, 20
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failed != 20 || len(r.Errors) != 1 || r.Errors[SaidFailed] != 20 || r.Said == nil || strings.Contains(r.Said.Error(), "s3c") || !strings.Contains(r.Said.Error(), "xxx") {
+		t.Errorf("%d failed: %v, %v", r.Failed, r.Errors, r.Said)
+	}
+	if _, err := Alone(t.Context(), o); err == nil || strings.Contains(err.Error(), "s3c") {
+		t.Errorf("alone: %v", err)
 	}
 }
