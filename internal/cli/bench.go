@@ -141,26 +141,28 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 			return usageError(err)
 		}
 	}
-	files, err := flags.createFiles()
-	if err != nil {
-		return err
-	}
-	defer files.discard()
 	progress := newBenchProgress(cmd.ErrOrStderr(), flags.quiet)
 	options.ProgressInterval = progress.interval
 	r := &report.Report{Version: buildVersion(), Started: time.Now(), Options: options}
 	if speakers != nil {
 		speakers.Progress, speakers.Interval = progress.report, progress.interval
 		r.Options.Ramp, r.Options.Drain, r.Audio = speakers.Spread, speakers.Last, flags.audio.settings()
+	}
+	files, err := flags.createFiles()
+	if err != nil {
+		return flags.unmeasured(cmd, r, err)
+	}
+	defer files.discard()
+	if speakers != nil {
 		r.Result, err = flags.audio.run(cmd.Context(), speakers, cmd.ErrOrStderr(), flags.quiet)
 	} else {
 		r.Result, err = load.Run(cmd.Context(), options, progress.report)
 	}
 	if status, ok := errors.AsType[*handshake.StatusError](err); ok && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden) {
-		return fmt.Errorf("%w: %s", err, wantsCredential)
+		err = fmt.Errorf("%w: %s", err, wantsCredential)
 	}
 	if err != nil {
-		return err
+		return flags.unmeasured(cmd, r, err)
 	}
 	r.Verdicts, r.Trouble = r.Result.Judge(flags.failIf)
 	if flags.json || flags.output.forPrograms() {
@@ -171,10 +173,29 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 	if err := r.Result.Refusal; err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the first client that could not connect: %v\n", err)
 	}
+	if err := r.Result.Said; err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the first session that failed by a message: %v\n", err)
+	}
 	if allUnauthorized(r.Result) {
 		fmt.Fprintln(cmd.ErrOrStderr(), wantsCredential)
 	}
 	return errors.Join(err, files.write(r), r.Trouble)
+}
+
+// unmeasured returns why a run has measured nothing that counts. Programs get a result in any case.
+func (f *benchFlags) unmeasured(cmd *cobra.Command, r *report.Report, why error) error {
+	if !f.json && !f.output.forPrograms() {
+		return why
+	}
+	if r.Result == nil {
+		r.Result = load.Nothing(r.Options)
+		if r.Audio != nil {
+			r.Result.Speech = &load.Speech{Texts: []string{}}
+		}
+	}
+	r.Verdicts, _ = r.Result.Judge(f.failIf)
+	r.Trouble = why
+	return errors.Join(r.JSON(cmd.OutOrStdout()), why)
 }
 
 // wantsCredential is the advice about a server that refuses clients without a credential.

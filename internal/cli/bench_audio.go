@@ -15,10 +15,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load/report"
 	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 )
 
 // longestAudio is how much of a recording is used at most.
 const longestAudio = time.Hour
+
+// warmUp is how much is played to a server first: one that loads its model for its first session would be compared with that.
+const warmUp = 3 * time.Second
 
 // benchAudio are the flags of the bench command for clients that speak.
 type benchAudio struct {
@@ -96,14 +100,20 @@ func (b *benchAudio) settings() []report.Setting {
 	return all
 }
 
-// run holds sessions alone, and then all of them.
+// run holds a short session that does not count, sessions alone, and then all of them. With an error, the result has what was measured until then, if anything.
 func (b *benchAudio) run(ctx context.Context, s *streams.Options, messages io.Writer, quiet bool) (*load.Result, error) {
+	first := *s
+	first.Recordings = []*speaker.Recording{s.Recordings[0].AtMost(warmUp)}
 	if !quiet {
-		fmt.Fprintf(messages, "%s alone, to compare with: %v\n", figures.Plural(len(s.Recordings), "session"), length(s).Round(100*time.Millisecond))
+		fmt.Fprintf(messages, "a short session to warm up, and %s alone, to compare with: %v\n", figures.Plural(len(s.Recordings), "session"),
+			(length(&first) + length(s)).Round(100*time.Millisecond))
 	}
-	alone, err := streams.Alone(ctx, *s)
+	alone, err := streams.Alone(ctx, first)
+	if err == nil {
+		alone, err = streams.Alone(ctx, *s)
+	}
 	if err != nil {
-		return nil, err
+		return alone.Result, err
 	}
 	s.Alone = alone
 	return streams.Run(ctx, *s)

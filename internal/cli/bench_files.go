@@ -4,33 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load/report"
 )
 
-// benchFiles are the files that a run of the bench command leaves behind. They are created before the run, so that a path
-// that cannot be written to costs no measurement.
+// benchFiles are the files that a run of the bench command leaves behind.
 type benchFiles []benchFile
 
 type benchFile struct {
 	flag  string
-	file  *os.File // nil once written
+	file  *outputFile
 	write func(*report.Report, io.Writer) error
 }
 
-// createFiles creates the files that the flags ask for.
+// createFiles opens the files that the flags ask for.
 func (f *benchFlags) createFiles() (files benchFiles, err error) {
 	create := func(flag, name string, write func(*report.Report, io.Writer) error) {
 		if name == "" || err != nil {
 			return
 		}
-		var file *os.File
-		if _, err = fileowner.Follow(name); err == nil {
-			file, err = os.Create(name)
-		}
-		if err != nil {
+		var file *outputFile
+		if file, err = openOutput(name, 0o666); err != nil {
 			err = fmt.Errorf("--%s: %w", flag, err)
 			return
 		}
@@ -47,22 +41,17 @@ func (f *benchFlags) createFiles() (files benchFiles, err error) {
 // write writes all files.
 func (files benchFiles) write(r *report.Report) error {
 	var errs []error
-	for i := range files {
-		f := &files[i]
-		if err := errors.Join(f.write(r, f.file), f.file.Close()); err != nil {
+	for _, f := range files {
+		if err := f.file.write(func(w io.Writer) error { return f.write(r, w) }); err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", f.flag, err))
 		}
-		f.file = nil
 	}
 	return errors.Join(errs...)
 }
 
-// discard removes the files that were not written, because there was nothing to measure.
+// discard leaves no files that were not written, because there was nothing to measure.
 func (files benchFiles) discard() {
 	for _, f := range files {
-		if f.file != nil {
-			_ = f.file.Close()
-			_ = os.Remove(f.file.Name())
-		}
+		f.file.discard()
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -91,6 +92,74 @@ func TestBenchLeavesNoFilesWithoutResult(t *testing.T) {
 	}
 	if _, err := os.Stat(series); !os.IsNotExist(err) {
 		t.Errorf("the series is there: %v", err)
+	}
+}
+
+// Programs get an object with verdicts and trouble, also of a run that could not measure: a server that refuses the session alone, a file that cannot be
+// written.
+func TestBenchPrintsJSONWithoutResult(t *testing.T) {
+	full := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
+	for _, c := range []struct {
+		args     []string
+		failures int
+		trouble  string
+	}{
+		{[]string{full, full + "/b", "--audio", "sample"}, 1, "server answered 503"},
+		{[]string{full, full + "/b", "--audio", "sample", "--report", filepath.Join(t.TempDir(), "no", "page.html")}, 0, "--report: open"},
+		{[]string{full, full + "/b", "--report", filepath.Join(t.TempDir(), "no", "page.html")}, 0, "--report: open"},
+	} {
+		status, stdout, stderr := bench(append(c.args, "-c", "3", "--json", "--fail-if", "p99>1h")...)
+		var got struct {
+			Connections int
+			Failures    int            `json:"connect_failures"`
+			Errors      map[string]int `json:"errors"`
+			Targets     []struct{ Connections int }
+			Thresholds  []struct{ Measured, Failed bool }
+			Trouble     string
+			Settings    map[string]any
+		}
+		decoder := json.NewDecoder(strings.NewReader(stdout))
+		if err := decoder.Decode(&got); err != nil || decoder.More() || status != 1 || !strings.Contains(stderr, c.trouble) {
+			t.Fatalf("%q: status %d, %v: %s\n%s", c.args, status, err, stdout, stderr)
+		}
+		if got.Connections != 3 || got.Failures != c.failures || got.Errors["connect: HTTP 503"] != c.failures || len(got.Targets) != 2 || got.Targets[0].Connections != 2 ||
+			len(got.Thresholds) != 1 || got.Thresholds[0].Measured || !got.Thresholds[0].Failed || !strings.Contains(got.Trouble, c.trouble) {
+			t.Errorf("%q: %s", c.args, stdout)
+		}
+		if _, audio := got.Settings["profile"]; audio != slices.Contains(c.args, "--audio") || audio == (got.Settings["rate"] != nil) {
+			t.Errorf("%q: settings %v", c.args, got.Settings)
+		}
+	}
+}
+
+// What was in a file before stays if there was nothing to measure, also behind a link.
+func TestBenchKeepsEarlierFiles(t *testing.T) {
+	dir := t.TempDir()
+	page, link, dangling := filepath.Join(dir, "page.html"), filepath.Join(dir, "link.csv"), filepath.Join(dir, "dangling.html")
+	series, missing := filepath.Join(dir, "series.csv"), filepath.Join(dir, "missing.html")
+	for _, name := range []string{page, series} {
+		if err := os.WriteFile(name, []byte("earlier"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink(series, link), os.Symlink(missing, dangling)); err != nil {
+		t.Skip(err)
+	}
+	for report, series := range map[string]string{page: link, dangling: link} {
+		if status, _, stderr := bench("ws://127.0.0.1:1/", "--audio", "sample", "--report", report, "--series", series); status != 1 || !strings.Contains(stderr, "connection refused") {
+			t.Errorf("status %d: %s", status, stderr)
+		}
+	}
+	for _, name := range []string{page, series, link} {
+		if text, err := os.ReadFile(name); string(text) != "earlier" {
+			t.Errorf("%s: %v, %s", name, err, text)
+		}
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("a file is left behind")
+	}
+	if _, err := os.Lstat(dangling); err != nil {
+		t.Error(err)
 	}
 }
 

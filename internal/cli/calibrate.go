@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -215,10 +214,12 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, p *throug
 	}
 	ctx, messages := cmd.Context(), cmd.ErrOrStderr()
 	server.Log = func(format string, args ...any) { fmt.Fprintf(messages, format+"\n", args...) }
+	var plot *outputFile
 	if c.plot != "" {
-		if err := appendable(c.plot); err != nil {
+		if plot, err = openOutput(c.plot, 0o600); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
+		defer plot.discard()
 	}
 	if c.through == "" {
 		if err := c.look(cmd, server); err != nil {
@@ -263,7 +264,7 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, p *throug
 	began.remove()
 	report.Version = versionOf(ctx, server.Streams.Targets[0])
 	report.Connections, report.AtMost, report.Why, report.Steps = outcome.Found, outcome.AtMost, outcome.Why, steps
-	return c.conclude(cmd, report)
+	return c.conclude(cmd, report, plot)
 }
 
 // versionOf returns what a server says of its version in its handshake; empty if it does not say.
@@ -339,7 +340,7 @@ func (c *calibrateFlags) taken(messages io.Writer, began *calibration, p *throug
 }
 
 // conclude prints and keeps what was found.
-func (c *calibrateFlags) conclude(cmd *cobra.Command, r *calibrate.Report) (err error) {
+func (c *calibrateFlags) conclude(cmd *cobra.Command, r *calibrate.Report, plot *outputFile) (err error) {
 	out := cmd.OutOrStdout()
 	if c.form.forPrograms() {
 		err = c.form.print(out, r)
@@ -351,8 +352,10 @@ func (c *calibrateFlags) conclude(cmd *cobra.Command, r *calibrate.Report) (err 
 			err = errors.Join(err, printed)
 		}
 	}
-	if c.plot != "" {
-		err = errors.Join(err, writePlot(c.plot, r))
+	if plot != nil {
+		if failed := plot.write(r.Plot); failed != nil {
+			err = errors.Join(err, fmt.Errorf("--plot: %w", failed))
+		}
 	}
 	if r.Connections == 0 {
 		return errors.Join(err, fmt.Errorf("no result: %s", r.Why))
@@ -370,17 +373,6 @@ func (c *calibrateFlags) conclude(cmd *cobra.Command, r *calibrate.Report) (err 
 func newline(out io.Writer) error {
 	_, err := io.WriteString(out, "\n")
 	return err
-}
-
-func writePlot(path string, r *calibrate.Report) error {
-	file, err := os.Create(path)
-	if err == nil {
-		err = errors.Join(r.Plot(file), file.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("--plot: %w", err)
-	}
-	return nil
 }
 
 // checkBackend checks before a long run that its result can be saved.

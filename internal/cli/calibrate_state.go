@@ -92,12 +92,3 @@ func (c *calibration) interrupted(ctx context.Context, steps int, err error) err
 	}
 	return err
 }
-
-// appendable creates a file if there is none, so that a long run does not end in a file that cannot be written.
-func appendable(path string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	return file.Close()
-}

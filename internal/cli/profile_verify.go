@@ -37,8 +37,6 @@ type verifyFlags struct {
 	save     bool
 	service  string
 	report   string
-
-	newReport bool // the file of report was not there before
 }
 
 func newProfileVerifyCommand() *cobra.Command {
@@ -149,12 +147,12 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	if err := v.checkSave(cmd, name); err != nil {
 		return err
 	}
+	var page *outputFile
 	if v.report != "" { // not after a long run, which costs money at some services
-		_, missing := os.Stat(v.report)
-		if err := appendable(v.report); err != nil { // what is there stays until there is something better
+		if page, err = openOutput(v.report, 0o600); err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
-		v.newReport = missing != nil
+		defer page.discard()
 	}
 	messages := cmd.ErrOrStderr()
 	o.Progress = func(what string) { fmt.Fprintln(messages, what) }
@@ -167,12 +165,13 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	if printErr := v.print(cmd.OutOrStdout(), report); printErr != nil {
 		return printErr
 	}
-	if v.report != "" {
+	if page != nil && wasTried(report, err) {
 		how := fmt.Sprintf("--seed %d --pace %g --length %v", o.Seed, v.pace, v.length)
 		if v.model != "" {
 			how += " --model " + v.model
 		}
-		if writeErr := v.write(report, err, how); writeErr != nil {
+		text := report.Page(buildVersion(), how)
+		if writeErr := page.write(func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); writeErr != nil {
 			return fmt.Errorf("--report: %w", writeErr)
 		}
 	}
@@ -188,15 +187,9 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// write writes the page of --report, but not if the server could not be tried.
-func (v *verifyFlags) write(report *verify.Report, failed error, how string) error {
-	if failed != nil && !slices.ContainsFunc(report.Claims, func(c verify.Claim) bool { return c.Verdict != verify.NotTried }) {
-		if v.newReport {
-			return os.Remove(v.report)
-		}
-		return nil
-	}
-	return os.WriteFile(v.report, []byte(report.Page(buildVersion(), how)), 0o600)
+// wasTried reports whether a run has found something out, although it may have failed.
+func wasTried(report *verify.Report, failed error) bool {
+	return failed == nil || slices.ContainsFunc(report.Claims, func(c verify.Claim) bool { return c.Verdict != verify.NotTried })
 }
 
 // checkSave checks before a long run that its result can be saved.

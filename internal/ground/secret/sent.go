@@ -135,6 +135,12 @@ func (s Sent) Error(err error) error {
 	return err
 }
 
+// IsMasked reports whether an error is one of [Sent.Error] whose text was masked, unlike those that it wraps.
+func IsMasked(err error) bool {
+	_, ok := err.(*maskedError) //nolint:errorlint // this one, not what it wraps
+	return ok
+}
+
 type maskedError struct {
 	text string
 	err  error

@@ -48,6 +48,23 @@ type Measured struct {
 	Slope      float64 `json:"slope"`
 	SlopeError float64 `json:"slope_error"`
 	SameText   float64 `json:"same_text"`
+	// Late is how late this machine itself sent audio (99th percentile), which lag has in it.
+	Late time.Duration `json:"late_p99_ns,omitempty"`
+}
+
+// mostLate is how late this machine may send audio, as far as its own lateness is not looked at.
+const mostLate = 100 * time.Millisecond
+
+// punctual returns what a step would have measured at best if this machine had sent all audio in time. Its lateness at the end of a session may be somewhat
+// above the 99th percentile.
+func (m Measured) punctual() Measured {
+	m.Lag, m.First, m.Final = m.Lag-m.Late, m.First-m.Late, m.Final-m.Late
+	if m.Length == 0 { // nothing tells by how much it may have grown
+		m.Slope = 0
+		return m
+	}
+	m.Slope -= 1.25 * m.Late.Seconds() / m.Length.Seconds()
+	return m
 }
 
 // Verdict is what a step shows.
@@ -60,8 +77,18 @@ const (
 	Unclear Verdict = "unclear" // noise hides it
 )
 
-// Judge returns the verdict about a step with so many streams, and its reason.
+// Judge returns the verdict about a step with so many streams, and its reason. A step does not fail by times that this machine's own lateness may explain.
 func (l *Limits) Judge(streams int, m Measured) (Verdict, string) {
+	verdict, why := l.judge(streams, m)
+	if verdict == Fails && m.Late > mostLate {
+		if punctual, _ := l.judge(streams, m.punctual()); punctual != Fails {
+			return Unclear, fmt.Sprintf("%s, but this machine sent audio up to %s late", why, short(m.Late))
+		}
+	}
+	return verdict, why
+}
+
+func (l *Limits) judge(streams int, m Measured) (Verdict, string) {
 	switch {
 	case m.Sessions == 0:
 		return Unclear, "no session has ended"

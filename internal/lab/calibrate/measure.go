@@ -87,7 +87,7 @@ func (s *Server) Measure(ctx context.Context, n int, length time.Duration) (Meas
 	}
 	m := measured(r)
 	m.Length = Longest(s.Streams.Recordings)
-	if verdict, _ := s.Limits.Judge(n, m); verdict == Fails {
+	if verdict, _ := s.Limits.judge(n, m); verdict == Fails { // also if it is unclear why
 		err = s.recover(ctx)
 	}
 	return m, err
@@ -97,7 +97,7 @@ func measured(r *load.Result) Measured {
 	speech := r.Speech
 	m := Measured{
 		Sessions: int(r.Complete + r.Failures()), Failed: int(r.Failures()), Lag: r.Latency.Quantile(0.95), First: speech.First.Quantile(0.95), Final: speech.Final.Quantile(0.95),
-		Slope: speech.Growth.PerSecond, SlopeError: 2 * speech.Growth.Error,
+		Late: speech.Late.Quantile(0.99), Slope: speech.Growth.PerSecond, SlopeError: 2 * speech.Growth.Error,
 	}
 	if speech.Growth.Sessions < 2 { // which tell nothing about each other
 		m.SlopeError = 1
@@ -108,6 +108,9 @@ func measured(r *load.Result) Measured {
 		if n > most || n == most && what < m.Failure {
 			m.Failure, most = what, n
 		}
+	}
+	if m.Failure == streams.SaidFailed {
+		m.Failure = r.Said.Error()
 	}
 	return m
 }

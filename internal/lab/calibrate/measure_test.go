@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
@@ -16,6 +17,39 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestLateMachine: times that the lateness of the machine that measures may explain are not the server's. What it cannot explain is, and so are sessions that
+// fail.
+func TestLateMachine(t *testing.T) {
+	limits := Limits{Lag: time.Second, First: time.Second, Final: time.Second}
+	for name, c := range map[string]struct {
+		late, lag time.Duration
+		growth    float64
+		length    time.Duration
+		failed    int64
+		want      Verdict
+	}{
+		"late, and lag grows":      {2 * time.Second, 900 * time.Millisecond, 0.5, 0, 0, Unclear},
+		"late, and lag grows more": {2 * time.Second, 900 * time.Millisecond, 0.5, 10 * time.Second, 0, Fails},
+		"late, and lag as much":    {2 * time.Second, 1900 * time.Millisecond, 0.18, 10 * time.Second, 0, Unclear},
+		"late, and more lag":       {2 * time.Second, 3500 * time.Millisecond, 0, 10 * time.Second, 0, Fails},
+		"late, and sessions fail":  {2 * time.Second, 900 * time.Millisecond, 0, 10 * time.Second, 1, Fails},
+		"late, and all holds":      {2 * time.Second, 900 * time.Millisecond, 0, 10 * time.Second, 0, Holds},
+		"in time":                  {20 * time.Millisecond, 900 * time.Millisecond, 0.5, 10 * time.Second, 0, Fails},
+	} {
+		r := &load.Result{Speech: &load.Speech{Growth: load.Growth{PerSecond: c.growth, Error: 0.0001, Sessions: 20}}}
+		r.Complete, r.Failed, r.Errors = 20, c.failed, map[string]int64{}
+		for range 100 {
+			r.Speech.Late.Record(int64(c.late))
+			r.Latency.Record(int64(c.lag))
+		}
+		m := measured(r)
+		m.Length = c.length
+		if got, why := limits.Judge(5, m); got != c.want {
+			t.Errorf("%s: %s: %s", name, got, why)
+		}
+	}
+}
 
 // TestMeasure measures a simulated server for three streams: two hold the limits, and of six, results are later by up to a second each second.
 func TestMeasure(t *testing.T) {

@@ -71,14 +71,11 @@ const greetingWait = time.Second
 
 // Run tries all profiles. The error says that the server cannot be tried at all.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	greeting, err := o.greeting(ctx)
+	greeting, text, err := o.greeting(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := new(Result)
-	if greeting != nil {
-		r.Greeting = shown(*greeting)
-	}
+	r := &Result{Greeting: text}
 	sessions := 0
 	var refused error
 	for _, p := range o.Profiles {
@@ -103,33 +100,33 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
-// greeting connects without a subprotocol and returns what the server says at once; nil for nothing, and for a server that does not upgrade such a
-// connection, which may want a subprotocol or parameters.
-func (o *Options) greeting(ctx context.Context) (*speaker.Message, error) {
+// greeting connects without a subprotocol and returns what the server says at once, also as people may read it; nil for nothing, and for a server that does
+// not upgrade such a connection, which may want a subprotocol or parameters.
+func (o *Options) greeting(ctx context.Context) (m *speaker.Message, text string, err error) {
 	target, err := o.Target(nil)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	conn, err := o.dial(ctx, target)
 	switch status := (*handshake.StatusError)(nil); {
 	case errors.As(err, &status) && slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden}, status.Status):
-		return nil, fmt.Errorf("%w: give the credential that it wants with --header NAME=VALUE", err)
+		return nil, "", fmt.Errorf("%w: give the credential that it wants with --header NAME=VALUE", err)
 	case errors.As(err, &status) && status.Status == http.StatusNotFound:
-		return nil, fmt.Errorf("%w: the URL needs the path of the server's WebSocket", err)
+		return nil, "", fmt.Errorf("%w: the URL needs the path of the server's WebSocket", err)
 	case errors.As(err, &status):
-		return nil, nil
+		return nil, "", nil
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%w: is the server running at this address?", err)
+		return nil, "", fmt.Errorf("%w: is the server running at this address?", err)
 	case err != nil:
-		return nil, err
+		return nil, "", err
 	}
 	defer context.AfterFunc(ctx, conn.Abort)()
 	defer conn.Hang()
-	m, err := conn.Receive(time.Now().Add(min(greetingWait, o.Wait)))
+	said, err := conn.Receive(time.Now().Add(min(greetingWait, o.Wait)))
 	if err != nil {
-		return nil, nil //nolint:nilerr // it says nothing, or ends: sessions show more
+		return nil, "", nil //nolint:nilerr // it says nothing, or ends: sessions show more
 	}
-	return &m, nil
+	return &said, shown(said, conn), nil
 }
 
 func (o *Options) dial(ctx context.Context, target *handshake.Target) (*speaker.Conn, error) {
@@ -172,7 +169,7 @@ func (o *Options) try(ctx context.Context, p *profile.Profile, greeting *speaker
 	switch {
 	case err != nil:
 		conn.Hang()
-		t.Found = err.Error()
+		t.Found = conn.Masked(err).Error()
 		return t
 	case !result.Complete:
 		conn.Hang()
@@ -180,7 +177,7 @@ func (o *Options) try(ctx context.Context, p *profile.Profile, greeting *speaker
 		return t
 	}
 	conn.Close(frame.NormalClosure, time.Now().Add(min(time.Second, o.Wait)))
-	text := strings.TrimSpace(result.Text)
+	text := strings.TrimSpace(conn.Mask(result.Text))
 	if len(script.Texts) > 0 && text == "" {
 		t.Found = fmt.Sprintf("a session came to its end, and its %d messages have no text", len(result.Received))
 		return t
@@ -224,10 +221,10 @@ func echoes(r *speaker.Recording, result *speaker.Result) bool {
 	return true
 }
 
-// shown returns a message as people may read it.
-func shown(m speaker.Message) string {
+// shown returns a message of a connection as people may read it.
+func shown(m speaker.Message, conn *speaker.Conn) string {
 	if m.Opcode == frame.Binary {
 		return fmt.Sprintf("%d bytes of binary", len(m.Payload))
 	}
-	return printable.Text(strings.TrimSpace(string(m.Payload)), 200)
+	return printable.Text(strings.TrimSpace(conn.Mask(string(m.Payload))), 200)
 }

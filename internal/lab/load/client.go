@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -336,11 +337,12 @@ func Kind(err error) string {
 	return innermost(err).Error()
 }
 
-// innermost returns the innermost error. Outer errors name addresses, which differ from one connection to the next.
+// innermost returns the innermost error, or one that hides secrets of those within. Outer errors name addresses, which differ from one connection to the
+// next.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)
-		if inner == nil {
+		if inner == nil || secret.IsMasked(err) {
 			return err
 		}
 		err = inner

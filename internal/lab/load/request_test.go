@@ -1,10 +1,13 @@
 package load
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
@@ -36,5 +39,13 @@ func TestRequestFields(t *testing.T) {
 	o.Header, o.Subprotocol = nil, "a,b"
 	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), `subprotocol: invalid name "a,b"`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// The kind of an error has no secret that a server repeated, as the error that hides it.
+func TestKindHidesSecrets(t *testing.T) {
+	err := fmt.Errorf("connecting: %w", secret.Sent{"s3cret"}.Error(fmt.Errorf("malformed answer: %w", errors.New(`"s3cret"`))))
+	if got := Kind(err); got != `malformed answer: "(hidden)"` {
+		t.Error(got)
 	}
 }

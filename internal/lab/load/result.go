@@ -26,9 +26,25 @@ type Result struct {
 	Series []Point
 	// Refusal is the error of the first client that could not connect; nil for none.
 	Refusal error
+	// Said is the error of the first session that failed by a message of its server; nil for none.
+	Said error
 	// Speech is what package streams measures besides; nil for a run of Run.
 	Speech *Speech
 }
+
+// Nothing returns the result of a run that could not begin.
+func Nothing(o Options) *Result {
+	r := new(Result)
+	r.fill(o.Connections, newCounts())
+	r.targets(o.URLs)
+	for i := range r.Targets {
+		r.Targets[i].fill(clientsOf(o.Connections, i, len(o.URLs)), newCounts())
+	}
+	return r
+}
+
+// clientsOf returns how many of the clients have the i-th target.
+func clientsOf(connections, i, targets int) int { return (connections + targets - 1 - i) / targets }
 
 // TargetResult is the result for one target.
 type TargetResult struct {
@@ -66,8 +82,7 @@ func (r *run) fill(result *Result) {
 	result.fill(r.Connections, r.seen.total)
 	result.targets(r.URLs)
 	for i := range result.Targets {
-		clients := (r.Connections + len(r.targets) - 1 - i) / len(r.targets)
-		result.Targets[i].fill(clients, r.seen.byTarget[i])
+		result.Targets[i].fill(clientsOf(r.Connections, i, len(r.targets)), r.seen.byTarget[i])
 	}
 }
 
@@ -85,25 +100,19 @@ func (f *Figures) fill(connections int, c *counts) {
 	f.Errors, f.CloseCodes = maps.Clone(c.Errors), maps.Clone(c.Closes)
 }
 
-// setRates fills in the rates of the steady part, from the counts at its beginning and its end.
-func (r *Result) setRates(urls []string, before, after []Counts) {
-	r.targets(urls)
+// SetRates fills in the rates of the steady part, from the counts of the targets at its beginning and its end.
+func (r *Result) SetRates(before, after []Counts) {
 	for i := range after {
 		r.setRate(&r.Targets[i].Figures, after[i].Received-before[i].Received, after[i].Complete-before[i].Complete)
-	}
-}
-
-// SetRates fills in the rates of a run that counts from its beginning to its end.
-func (r *Result) SetRates() {
-	for i := range r.Targets {
-		f := &r.Targets[i].Figures
-		r.setRate(f, f.Received, f.Complete)
 	}
 }
 
 // setRate fills in the rates of a target, and adds them to those of all.
 func (r *Result) setRate(f *Figures, received, complete int64) {
 	seconds := r.Duration.Seconds()
+	if seconds <= 0 {
+		return
+	}
 	f.MessagesPerSecond, f.SessionsPerSecond = float64(received)/seconds, float64(complete)/seconds
 	r.MessagesPerSecond += f.MessagesPerSecond
 	r.SessionsPerSecond += f.SessionsPerSecond

@@ -196,7 +196,8 @@ func (r *run) steady(ctx context.Context) {
 	r.result.Interrupted = ctx.Err() != nil
 	after := r.count()
 	r.result.Duration = time.Duration(r.now() - start)
-	r.result.setRates(r.URLs, before, after)
+	r.result.targets(r.URLs)
+	r.result.SetRates(before, after)
 	r.drain()
 }
 

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
@@ -24,7 +25,8 @@ type lag struct {
 const shocks = 10
 
 // growth returns the slope of lag within sessions, over when the audio was due, for audio from a time to another; for all of it if there is too little.
-// What the lags of sessions alone show as well, such as at the end of utterances, is no growth, unless the server cannot even keep up with them.
+// What the lags of sessions alone show as well, such as at the end of utterances, is no growth, unless the server cannot even keep up with them. One that
+// alone was late at its beginning, such as that of a server that was loading its model, is not compared with.
 //
 // It is a linear fit with an intercept for each session. Lags of a session depend on each other, and so do lags of all sessions that
 // were held while the server had trouble. So the variance is the sum of two: with each session for one observation, and with each part of the
@@ -33,6 +35,9 @@ func growth(all, alone []lags, from, to time.Duration) load.Growth {
 	if tooSlow(alone) {
 		alone = nil
 	}
+	alone = slices.DeleteFunc(slices.Clone(alone), func(a lags) bool {
+		return trend([]lags{a}) < 0 && trend(slices.DeleteFunc(slices.Clone(all), func(s lags) bool { return s.recording != a.recording })) >= 0
+	})
 	g := fit(all, alone, func(at time.Duration) bool { return at >= from && at <= to })
 	if g.Sessions < 2 {
 		g = fit(all, alone, func(time.Duration) bool { return true })
@@ -40,21 +45,26 @@ func growth(all, alone []lags, from, to time.Duration) load.Growth {
 	return g
 }
 
-// A server is too slow for sessions that are alone if their lag grows by more than leastGrowth and three times its error, in leastLags lags. A few lags may do
-// so by what was said.
+// The lag of sessions has a trend if it changes by more than leastGrowth and three times its error, in leastLags lags. A few lags may do so by what was said.
 const (
 	leastGrowth = 0.05
 	leastLags   = 8
 )
 
 // tooSlow reports whether the server does not keep up with sessions that are alone.
-func tooSlow(alone []lags) bool {
+func tooSlow(alone []lags) bool { return trend(alone) > 0 }
+
+// trend returns how lag changes within sessions, in seconds a second; 0 if that may be chance.
+func trend(sessions []lags) float64 {
 	n := 0
-	for _, s := range alone {
+	for _, s := range sessions {
 		n += len(s.samples)
 	}
-	g := fit(alone, nil, func(time.Duration) bool { return true })
-	return n >= leastLags && g.PerSecond > max(leastGrowth, 3*g.Error)
+	g := fit(sessions, nil, func(time.Duration) bool { return true })
+	if n < leastLags || math.Abs(g.PerSecond) <= max(leastGrowth, 3*g.Error) {
+		return 0
+	}
+	return g.PerSecond
 }
 
 // xy is a lag without what sessions alone have, and when its audio was due, in seconds. Both are relative to their session's mean.

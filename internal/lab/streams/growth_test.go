@@ -77,6 +77,31 @@ func TestGrowthOfSlowServer(t *testing.T) {
 	}
 }
 
+// TestGrowthAgainstColdServer: a session alone whose first lags were long, since the server had just started, says nothing about others. It does if those
+// begin like this, too.
+func TestGrowthAgainstColdServer(t *testing.T) {
+	lasting := func(lag func(at float64) float64) (s lags) {
+		for at := 0.1; at < 8; at += 0.1 {
+			s.samples = append(s.samples, sampled(at, lag(at)))
+		}
+		return s
+	}
+	cold := lasting(func(at float64) float64 { return max(0.2, 3-at) })
+	random := rand.New(rand.NewPCG(5, 6))
+	if g := growth(held(random, 20, 0, 0.05, 0), []lags{cold}, 0, time.Hour); math.Abs(g.PerSecond) > 0.01 || g.Sessions != 20 {
+		t.Errorf("%+v, want 0", g)
+	}
+	var all []lags
+	for i := range 20 {
+		s := lasting(func(at float64) float64 { return max(0.2, 3-at) + 0.05*at + 0.02*random.NormFloat64() })
+		s.began = time.Duration(i) * time.Second
+		all = append(all, s)
+	}
+	if g := growth(all, []lags{cold}, 0, time.Hour); math.Abs(g.PerSecond-0.05) > 0.01 {
+		t.Errorf("%+v, want 0.05", g)
+	}
+}
+
 // TestGrowthAgainstAlone checks that what sessions alone show is no growth, and that a single lag tells something beside theirs.
 func TestGrowthAgainstAlone(t *testing.T) {
 	alone := []lags{{recording: 1, samples: []lag{sampled(2, 0.1), sampled(4, 0.7)}}}

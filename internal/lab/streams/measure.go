@@ -36,6 +36,13 @@ type run struct {
 	point  load.Point    // the current one of the time series
 	before basis         // what had been counted when it began
 	recent load.Times    // lag in it
+	marks  map[load.Phase]mark
+}
+
+// mark is what had been counted when a phase began.
+type mark struct {
+	at       time.Duration
+	byTarget []load.Counts
 }
 
 // basis is what had been counted at some time.
@@ -50,7 +57,7 @@ func newRun(ctx context.Context, o Options) *run {
 	if o.Progress == nil {
 		o.Progress = func(load.Progress) {}
 	}
-	r := &run{Options: o, ctx: ctx, began: time.Now(), by: make(map[load.LagBy]int)}
+	r := &run{Options: o, ctx: ctx, began: time.Now(), by: make(map[load.LagBy]int), marks: make(map[load.Phase]mark)}
 	r.speech.Texts = make([]string, len(o.Recordings))
 	r.result.Figures = newFigures(o.Streams)
 	for i, t := range o.Targets {
@@ -120,11 +127,15 @@ func (s *session) connect() {
 	})
 }
 
+// SaidFailed is the kind of error of sessions that the server says have failed. Its messages may all differ.
+const SaidFailed = "the server said that the session failed"
+
 // end counts a session that had connected, and measures it if it is complete.
 func (s *session) end(result *speaker.Result, err error) {
 	r, now, code, why := s.run, s.run.now(), frame.NormalClosure, ""
 	_, full := speaker.Refused(r.Profile, err)
 	full = err != nil && (full || result.SaysFull(r.Profile))
+	_, said := errors.AsType[*speaker.FailedError](err)
 	switch {
 	case full:
 		why = "the server is full"
@@ -132,6 +143,8 @@ func (s *session) end(result *speaker.Result, err error) {
 		why = "closed with " + result.Closed.Code.String()
 	case errors.Is(err, io.EOF):
 		why = "ended without a close frame"
+	case said:
+		why = SaidFailed
 	case err != nil:
 		why = load.Kind(err)
 	}
@@ -167,6 +180,8 @@ func (s *session) end(result *speaker.Result, err error) {
 	r.locked(func() {
 		if full {
 			r.speech.Full++
+		} else if said {
+			r.result.Said = cmp.Or(r.result.Said, err)
 		}
 		if result.Heard {
 			r.speech.First.Record(int64(result.First))
@@ -230,16 +245,46 @@ func (r *run) finish() *load.Result {
 	}
 	r.speech.Growth = growth(r.lags, alone, r.Spread, r.Spread+r.For)
 	r.result.Speech, r.result.Interrupted = &r.speech, r.ctx.Err() != nil
-	r.result.Duration = r.now()
-	r.result.SetRates()
+	if steady, draining := r.marks[load.Steady], r.marks[load.Draining]; draining.at > steady.at && r.For > 0 {
+		r.result.Duration = draining.at - steady.at
+		r.result.SetRates(steady.byTarget, draining.byTarget)
+	}
 	r.result.Series = slices.Clip(r.result.Series)
 	return &r.result
+}
+
+// shortest is how long a point of the time series is at least: the rates of a shorter one would be mere chance.
+const shortest = 100 * time.Millisecond
+
+// enter marks the beginning of a phase, with which a point of the time series begins. One that has hardly begun continues in the new phase.
+func (r *run) enter(phase load.Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.markLocked(phase)
+	if r.now()-r.point.Start < shortest {
+		r.point.Phase = phase
+		return
+	}
+	r.closePointLocked(phase)
+}
+
+// markLocked notes what has been counted when a phase begins.
+func (r *run) markLocked(phase load.Phase) {
+	now := mark{at: r.now()}
+	for i := range r.result.Targets {
+		now.byTarget = append(now.byTarget, r.result.Targets[i].Counts)
+	}
+	r.marks[phase] = now
 }
 
 // closePoint ends the current point of the time series, and begins the next.
 func (r *run) closePoint(next load.Phase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.closePointLocked(next)
+}
+
+func (r *run) closePointLocked(next load.Phase) {
 	p, n := r.point, &r.result.Counts
 	p.End, p.Active = r.now(), r.open
 	p.Sent, p.Received, p.Completed = n.Sent-r.before.Sent, n.Received-r.before.Received, n.Complete-r.before.Complete
@@ -261,17 +306,27 @@ func (r *run) watch(over <-chan struct{}) {
 		phase = next
 		r.report(phase, true)
 	}
+	enter := func(next load.Phase) {
+		r.enter(next)
+		begin(next)
+	}
 	begin(phase)
 	for {
 		select {
 		case <-over:
+			if phase == load.Steady {
+				r.locked(func() { r.markLocked(load.Draining) }) // which is over at once
+			}
 			begin(load.Done)
 			return
 		case <-steady:
-			begin(load.Steady)
+			enter(load.Steady)
 		case <-draining:
-			steady = nil
-			begin(load.Draining)
+			if phase == load.Connecting { // both are due
+				steady = nil
+				enter(load.Steady)
+			}
+			enter(load.Draining)
 		case <-points.C:
 			r.closePoint(phase)
 		case <-ticker.C:

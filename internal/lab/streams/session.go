@@ -66,6 +66,7 @@ func (r *run) hold(stream, recording int, again bool) error {
 	if err == nil && !result.Complete {
 		err = errors.New("the session did not come to its end")
 	}
+	err = s.conn.Masked(err)
 	s.end(result, err)
 	if err == nil {
 		s.conn.Close(frame.NormalClosure, time.Now().Add(closeTimeout))

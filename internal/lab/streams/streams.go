@@ -62,20 +62,23 @@ type Reference struct {
 }
 
 // Alone holds one session with each recording, one after the other, so that those of a crowd can be compared with them. The error is that of the first
-// one that failed.
+// one that failed; the reference has what was measured until then.
 func Alone(ctx context.Context, o Options) (*Reference, error) {
-	o.Streams, o.Spread, o.Alone, o.Progress = 1, 0, nil, nil
+	o.Alone, o.Progress = nil, nil
 	r := newRun(ctx, o)
+	var err error
 	for i := range o.Recordings {
-		err := r.hold(0, i, i > 0)
+		failed := r.hold(0, i, i > 0)
 		if ctx.Err() != nil {
-			return nil, errors.New("interrupted before anything was measured")
+			err = errors.New("interrupted before anything was measured")
+			break
 		}
-		if err != nil {
-			return nil, fmt.Errorf("a session alone, as of a client of the profile %s, failed: %w", o.Profile.Name, err)
+		if failed != nil {
+			err = fmt.Errorf("a session alone, as of a client of the profile %s, failed: %w", o.Profile.Name, failed)
+			break
 		}
 	}
-	return &Reference{r.finish(), r.lags}, nil
+	return &Reference{r.finish(), r.lags}, err
 }
 
 // Run holds sessions. When ctx ends, it cuts those that are under way, and returns what it has measured. The error says that the machine does

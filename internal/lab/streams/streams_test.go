@@ -3,10 +3,17 @@ package streams
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gorilla/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
@@ -109,6 +116,39 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
+// TestSteadyPhase: rates and the duration are those of the steady phase, without the time in which streams begin and that in which the last sessions end. Each
+// phase begins a point of the series.
+func TestSteadyPhase(t *testing.T) {
+	o := options(t, "vosk", "ws://127.0.0.1:1")
+	o.Spread, o.For = 10*time.Second, 20*time.Second
+	r := newRun(t.Context(), o)
+	pass := func(seconds, received, complete int) {
+		r.began = r.began.Add(time.Duration(-seconds) * time.Second)
+		for _, f := range []*load.Figures{&r.result.Figures, &r.result.Targets[0].Figures} {
+			f.Received += int64(received)
+			f.Complete += int64(complete)
+		}
+	}
+	pass(10, 50, 1)
+	r.enter(load.Steady)
+	pass(20, 400, 10)
+	r.enter(load.Draining)
+	pass(30, 100, 5)
+	got := r.finish()
+	near := func(v, want float64) bool { return math.Abs(v-want) < 0.1*want }
+	if !near(got.Duration.Seconds(), 20) || !near(got.MessagesPerSecond, 20) || !near(got.SessionsPerSecond, 0.5) || !near(got.Targets[0].MessagesPerSecond, 20) || got.Received != 550 {
+		t.Errorf("%v, %v messages and %v sessions a second, %d received", got.Duration, got.MessagesPerSecond, got.SessionsPerSecond, got.Received)
+	}
+	for i, want := range []load.Point{{Phase: load.Connecting, Received: 50}, {Phase: load.Steady, Received: 400}, {Phase: load.Draining, Received: 100}} {
+		if p := got.Series[i]; len(got.Series) != 3 || p.Phase != want.Phase || p.Received != want.Received {
+			t.Errorf("point %d of %d: %+v, want %+v", i, len(got.Series), p, want)
+		}
+	}
+	if short := newRun(t.Context(), o).finish(); short.Duration != 0 || short.MessagesPerSecond != 0 {
+		t.Errorf("a run that was ended before the steady phase: %v, %v", short.Duration, short.MessagesPerSecond)
+	}
+}
+
 // TestLag: a server that is late by some time for each message shows it as lag, one that gets slower as growth.
 func TestLag(t *testing.T) {
 	const late = 300 * time.Millisecond
@@ -195,5 +235,34 @@ func TestAlike(t *testing.T) {
 		if got, back := Alike(c.a, c.b), Alike(c.b, c.a); got != c.want || back != c.want {
 			t.Errorf("%q, %q: %v, %v, want %v", c.a, c.b, got, back, c.want)
 		}
+	}
+}
+
+// TestServerRepeatsTheKey: a server that says of each session that it has failed, with an id of its own and the client's key, makes one kind of error, and the
+// key is not shown.
+func TestServerRepeatsTheKey(t *testing.T) {
+	upgrader, ids := websocket.Upgrader{}, atomic.Int64{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		filler := strings.Repeat("x", 150) // so that the key is where the message is cut
+		_ = c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"type":"error","event_id":"%d","message":"%s %s"}`, ids.Add(1), filler, r.Header.Get("Authorization")))
+		_, _, _ = c.ReadMessage()
+	}))
+	defer server.Close()
+	o := options(t, "realtimestt", "ws"+strings.TrimPrefix(server.URL, "http"))
+	o.Targets[0].Header, o.Streams = []handshake.Field{{Name: "Authorization", Value: "Bearer s3cret-and-long"}}, 20
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failed != 20 || len(r.Errors) != 1 || r.Errors[SaidFailed] != 20 || r.Said == nil || strings.Contains(r.Said.Error(), "s3c") || !strings.Contains(r.Said.Error(), "xxx") {
+		t.Errorf("%d failed: %v, %v", r.Failed, r.Errors, r.Said)
+	}
+	if _, err := Alone(t.Context(), o); err == nil || strings.Contains(err.Error(), "s3c") {
+		t.Errorf("alone: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
@@ -66,11 +67,27 @@ type Conn struct {
 	kind     frame.Opcode
 	timeout  time.Duration // of each write
 	sentLast bool          // a close frame was sent
+	secrets  secret.Sent   // that the server got in the handshake
 }
 
 // NewConn returns a connection that has completed its handshake. A message that the server does not take within timeout is an error.
 func NewConn(e handshake.Established, timeout time.Duration) *Conn {
-	return &Conn{nc: e.Conn, in: e.Early, timeout: timeout}
+	return &Conn{nc: e.Conn, in: e.Early, timeout: timeout, secrets: e.Sent}
+}
+
+// Mask returns a text of the server, such as a message, without the secrets that it got in the handshake, which it may have repeated. It must be whole: a
+// part of a secret is not found.
+func (c *Conn) Mask(text string) string { return c.secrets.Mask(text, false) }
+
+// Masked returns an error of a session without those secrets.
+func (c *Conn) Masked(err error) error {
+	if failed, ok := errors.AsType[*FailedError](err); ok {
+		failed.Said = []byte(c.Mask(string(failed.Said))) // all of it, which is cut where it is shown
+	}
+	if closed, ok := errors.AsType[*CloseError](err); ok {
+		closed.Reason = c.Mask(closed.Reason)
+	}
+	return c.secrets.Error(err)
 }
 
 // Send implements [Line].

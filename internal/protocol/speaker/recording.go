@@ -54,7 +54,7 @@ func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, mode
 	if s.TakesText() {
 		return nil, fmt.Errorf("%s: %w", p.Name, ErrTakesText)
 	}
-	samples := resample(mix(audio), audio.SampleRate, s.Rate)
+	samples := resample(mix(beginning(audio, most)), audio.SampleRate, s.Rate)
 	if n := int(most.Seconds() * float64(s.Rate)); len(samples) > n {
 		samples = samples[:n]
 	}
@@ -133,6 +133,16 @@ func (r *Recording) AtLeast(long time.Duration) *Recording {
 	return &again
 }
 
+// AtMost returns the beginning of the recording, as many whole messages as are not longer than this, and one at least.
+func (r *Recording) AtMost(long time.Duration) *Recording {
+	if r.length <= long {
+		return r
+	}
+	first, n := *r, max(1, int(long/r.script.Chunk))
+	first.chunks, first.length = r.chunks[:n:n], time.Duration(n)*r.script.Chunk
+	return &first
+}
+
 // After returns the rest of the recording after this many bytes of encoded audio; nil if there is none.
 func (r *Recording) After(n int64) *Recording {
 	all := bytes.Join(r.chunks, nil)
@@ -143,6 +153,16 @@ func (r *Recording) After(n int64) *Recording {
 	rest.length = time.Duration(float64(r.length) * float64(int64(len(all))-n) / float64(len(all)))
 	rest.chunks = slices.Collect(slices.Chunk(all[n:], size))
 	return &rest
+}
+
+// beginning returns as much of a recording as is used of it, so that a long file costs no more than that. A few more samples let the last one be
+// interpolated.
+func beginning(a *wav.Audio, most time.Duration) *wav.Audio {
+	first := *a
+	if n := (int(most.Seconds()*float64(a.SampleRate)) + 2) * 2 * a.Channels; n < len(a.PCM) {
+		first.PCM = a.PCM[:n]
+	}
+	return &first
 }
 
 // mix returns the samples of a recording as numbers from -1 to 1, with all channels in one.

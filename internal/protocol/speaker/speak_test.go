@@ -1,10 +1,12 @@
 package speaker_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -266,4 +268,43 @@ func TestOverBeforeItIsTaken(t *testing.T) {
 			t.Errorf("%v, the end was due after %v", err, result.Over)
 		}
 	})
+}
+
+// The beginning of a recording is whole messages of it.
+func TestAtMost(t *testing.T) {
+	r, err := speaker.NewRecording(named(t, sim.Vosk), tone(8000, 1, 2*time.Second), time.Minute, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := r.Length() / time.Duration(r.Chunks())
+	for long, chunks := range map[time.Duration]int{time.Minute: r.Chunks(), r.Length(): r.Chunks(), 2*chunk + chunk/2: 2, time.Millisecond: 1} {
+		first := r.AtMost(long)
+		if first.Chunks() != chunks || first.Length() != time.Duration(chunks)*chunk || !bytes.Equal(first.Chunk(chunks-1, 0).Payload, r.Chunk(chunks-1, 0).Payload) {
+			t.Errorf("at most %v: %d messages, %v", long, first.Chunks(), first.Length())
+		}
+	}
+}
+
+// Only what is used of a long recording costs memory, whatever its sample rate, and it is as if the file had no more.
+func TestRecordingCostsWhatIsUsed(t *testing.T) {
+	p := named(t, sim.Vosk)
+	for _, rate := range []int{1000, 44100} {
+		long, short := tone(rate, 2, 2*time.Minute), tone(rate, 2, 2*time.Second)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, err := speaker.NewRecording(p, long, time.Second, "")
+		runtime.ReadMemStats(&after)
+		want, wantErr := speaker.NewRecording(p, short, time.Second, "")
+		if err != nil || wantErr != nil || got.Length() != time.Second || got.Chunks() != want.Chunks() {
+			t.Fatalf("%v, %v", err, wantErr)
+		}
+		for i := range got.Chunks() {
+			if !bytes.Equal(got.Chunk(i, 0).Payload, want.Chunk(i, 0).Payload) {
+				t.Errorf("%d Hz: message %d differs", rate, i)
+			}
+		}
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 2<<20 { // two minutes at 16 kHz are 7 MiB
+			t.Errorf("%d Hz: a second of it took %d bytes", rate, allocated)
+		}
+	}
 }

@@ -28,6 +28,12 @@ const (
 // subFormatTail is the rest of the identifier of an extensible format, after the two bytes of the format.
 const subFormatTail = "\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71"
 
+// The sample rates of speech and music, in Hz. Whoever resamples a file with a tiny one would need many times its size.
+const (
+	minRate = 1_000
+	maxRate = 384_000
+)
+
 // unknownSize is the size of the audio in a file whose writer could not go back to enter it, as ffmpeg into a pipe: it lasts until the end of the file.
 const unknownSize = 0xffff_ffff
 
@@ -101,8 +107,8 @@ func parseFormat(chunk []byte) (*Audio, error) {
 		return nil, fmt.Errorf("the audio is %d-bit PCM: convert it to uncompressed 16-bit PCM", audio.BitsPerSample)
 	case audio.Channels == 0:
 		return nil, errors.New("damaged WAV file: the audio has no channels")
-	case audio.SampleRate == 0:
-		return nil, errors.New("damaged WAV file: the sample rate is 0")
+	case audio.SampleRate < minRate || audio.SampleRate > maxRate:
+		return nil, fmt.Errorf("damaged WAV file: the sample rate is %d Hz: use %d to %d", audio.SampleRate, minRate, maxRate)
 	}
 	return audio, nil
 }

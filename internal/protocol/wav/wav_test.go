@@ -117,6 +117,8 @@ func TestParseRefuses(t *testing.T) {
 		{"24 bits", file(chunk("fmt ", format(formatPCM, 1, 8000, 24)), data), "is 24-bit PCM"},
 		{"no channels", file(chunk("fmt ", format(formatPCM, 0, 8000, 16)), data), "no channels"},
 		{"no rate", file(chunk("fmt ", format(formatPCM, 1, 0, 16)), data), "sample rate is 0"},
+		{"tiny rate", file(chunk("fmt ", format(formatPCM, 1, 1, 16)), data), "sample rate is 1 Hz: use 1000 to 384000"},
+		{"huge rate", file(chunk("fmt ", format(formatPCM, 1, 384_001, 16)), data), "sample rate is 384001 Hz"},
 		{"half a sample", file(mono, chunk("data", pcm[:3])), "bytes of audio, 3, is not a multiple of 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

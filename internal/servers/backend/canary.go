@@ -172,11 +172,11 @@ func (b *Backend) speakCanary(ctx context.Context, o *dialConfig, c *Canary) err
 	case result.SaysFull(o.Profile):
 		return notPlayedError("not played: " + errFull.Error())
 	case err != nil:
-		return err
+		return conn.Masked(err)
 	case !result.Heard:
 		return &speaker.LateError{What: "result", Limit: c.Timeout}
 	case !speaker.Contains(result.Text, c.Text):
-		return fmt.Errorf("the results do not contain %q: %.200q", c.Text, lastText(result.Text))
+		return fmt.Errorf("the results do not contain %q: %.200q", c.Text, lastText(conn.Mask(result.Text)))
 	}
 	b.report.canaryNotPlayed("") // this one was
 	return nil
