@@ -29,9 +29,11 @@ type attack struct {
 	conn *net.TCPConn
 	in   []byte
 	seen []byte // the status line of the response to the upgrade request
+
+	answered func(status string) // is told the status line as soon as it has come; nil for not at all
 }
 
-// errNotUpgraded is returned if the proxy refused the upgrade. The sessions of the scenario judge that.
+// errNotUpgraded is returned if the proxy refused the upgrade. One visit may be refused, but the effect of most is judged.
 var errNotUpgraded = errors.New("not upgraded")
 
 // visitOnce carries out one visit until ctx ends. It returns the response to the upgrade request, and what the visit returned.
@@ -78,7 +80,11 @@ func (a *attack) answer() error {
 	for {
 		if head, rest, ok := strings.Cut(string(a.in), "\r\n\r\n"); ok {
 			a.in = []byte(rest)
-			if a.seen = []byte(head[:min(len(head), len("HTTP/1.1 101"))]); !strings.HasSuffix(string(a.seen), " 101") {
+			a.seen = []byte(head[:min(len(head), len("HTTP/1.1 101"))])
+			if a.answered != nil {
+				a.answered(string(a.seen))
+			}
+			if !strings.HasSuffix(string(a.seen), " 101") {
 				return errNotUpgraded
 			}
 			return nil
@@ -136,7 +142,7 @@ func (a *attack) expect(code frame.CloseCode) error {
 			} else if errors.Is(err, os.ErrDeadlineExceeded) {
 				return &wrongEnd{want, "nothing"}
 			} else if err != nil {
-				return err // reset, because the proxy left bytes unread
+				return err // a reset, since the proxy left bytes unread: it may come now and then, see endsRight
 			}
 			continue
 		}

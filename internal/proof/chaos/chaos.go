@@ -15,13 +15,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -114,7 +112,6 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	r := &run{options: o.withDefaults(), journal: kit.NewJournal(nil), services: make(map[*proxy][]*service)}
-	r.answers.counts = make(map[string]map[string]int)
 	for _, s := range scenarios() {
 		if len(o.Only) == 0 || slices.Contains(o.Only, s.name) {
 			r.chosen = append(r.chosen, &s)
@@ -189,15 +186,21 @@ func (r *run) play(ctx context.Context) error {
 	if kit.Wait(ctx, r.options.Duration) != nil {
 		return context.Cause(ctx)
 	}
+	// In a short run, or on a busy machine, not all attacks have had their effect by now. If one has none, the judge says so.
+	late, cancelLate := context.WithTimeout(ctx, effectTimeout)
+	defer cancelLate()
+	for len(r.withoutEffect()) > 0 && kit.Wait(late, pollEffect) == nil {
+	}
 	r.journal.Event("no new session begins")
 	disturbers.End()
+	r.judgeEffects()
 	close(finish)
-	late := time.AfterFunc(2*sessionTimeout, func() {
+	overdue := time.AfterFunc(2*sessionTimeout, func() {
 		r.journal.Violation("sessions", "some have not ended", nil, "%v after the last one began", 2*sessionTimeout)
 		sessions.Stop()
 	})
 	sessions.Wait()
-	late.Stop()
+	overdue.Stop()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -243,8 +246,8 @@ func (r *run) attack(ctx context.Context, s *scenario, path string, dice *rand.R
 		if ctx.Err() != nil {
 			return
 		}
-		r.answers.count(s.name, status)
-		if errors.As(err, new(*wrongEnd)) { // all else is what the client wanted
+		r.answers.count(s.name, status, err)
+		if errors.As(err, new(*wrongEnd)) { // for all else, see the scenario's effect
 			r.journal.Violation(s.name, "the proxy ended the visit of a hostile client wrongly", nil, "%v", err)
 		}
 	}
@@ -372,22 +375,6 @@ func (r *run) clear() {
 	}
 }
 
-// answers counts the responses to the upgrade requests of hostile clients. Its methods may be called from any goroutine.
-type answers struct {
-	mu     sync.Mutex
-	counts map[string]map[string]int // guarded by mu: by scenario and answer
-}
-
-func (a *answers) count(scenario, status string) {
-	status = cmp.Or(strings.TrimPrefix(status, "HTTP/1.1 "), "none")
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.counts[scenario] == nil {
-		a.counts[scenario] = make(map[string]int)
-	}
-	a.counts[scenario][status]++
-}
-
 // report writes the report of the run. It returns ErrFound if there are findings.
 func (r *run) report() error {
 	out := r.options.Out
@@ -410,11 +397,9 @@ func (r *run) report() error {
 	}
 	_ = table.Flush()
 	fmt.Fprintln(out)
-	r.answers.mu.Lock()
-	for _, name := range slices.Sorted(maps.Keys(r.answers.counts)) {
-		fmt.Fprintf(out, "hostile clients %s: %s\n", name, kit.Tallied(r.answers.counts[name]))
+	for _, line := range r.answers.lines() {
+		fmt.Fprintln(out, line)
 	}
-	r.answers.mu.Unlock()
 	found := r.journal.Found()
 	kinds := kit.Tell(out, found)
 	fmt.Fprintf(out, "\n%d sessions, seed %d: ", sessions, r.options.Seed)

@@ -227,6 +227,12 @@ func TestScenarios(t *testing.T) {
 		if s.attack != nil && s.behave == nil && !slices.Contains(services, s.visits) {
 			t.Errorf("%s: there is no service %q to visit", s.name, s.visits)
 		}
+		if s.attack != nil && s.effect == nil && s.name != "never-asks" && s.name != "says-nothing" { // their visits end in no other way
+			t.Errorf("%s: nothing says what its visits must come to", s.name)
+		}
+		if v := s.siege; v != nil && v.clients > 0 && v.effect == nil && v.judge == nil && !v.dropped && s.name != "connect-floods" { // which only connect
+			t.Errorf("%s: nothing says what effect it must have", s.name)
+		}
 		if s.machine != nil && s.protocol == "" {
 			t.Errorf("%s: a machine needs a protocol", s.name)
 		}

@@ -25,9 +25,10 @@ type scenario struct {
 	allow     allowance
 
 	// A hostile client: one visit, repeated during the whole run. It visits the service of that name, or a service that has only
-	// the hostile server of this scenario.
+	// the hostile server of this scenario. effect is what most visits come to; nil for no more than their end.
 	attack func(a *attack) error
 	visits string
+	effect effect
 
 	// An operator's change and its repair, repeated during the whole run.
 	operate func(o *operator) error
@@ -141,26 +142,26 @@ var servers = []scenario{
 
 // clients are the hostile clients.
 var clients = []scenario{
-	{name: "bad-keys", about: "sends keys that the server refuses with 401, beside good ones", attack: badKey, visits: "keys"},
+	{name: "bad-keys", about: "sends keys that the server refuses with 401, beside good ones", attack: badKey, visits: "keys", effect: isRefused},
 	{
 		name: "busy-and-gone", about: "sends a message and a close frame together to a server that reports that it is full",
-		profile: "busy", behave: alwaysBusy, attack: upgraded(closesWithoutWaiting),
+		profile: "busy", behave: alwaysBusy, attack: upgraded(closesWithoutWaiting), effect: enters,
 	},
-	{name: "vanishes", about: "resets the connection at any point", attack: vanishes, visits: "vosk"},
-	{name: "stalls-reading", about: "sends without end and reads nothing", attack: upgraded(stallsReading), visits: "echo"},
-	{name: "byte-by-byte", about: "sends one byte at a time", attack: byteByByte, visits: "echo"},
-	{name: "half-closes", about: "ends its direction of the stream", attack: upgraded(halfCloses), visits: "echo"},
-	{name: "huge-frame", about: "sends a frame over the limit", visits: "echo", attack: breaks(frame.MessageTooBig, func(a *attack) []byte {
+	{name: "vanishes", about: "resets the connection at any point", attack: vanishes, visits: "vosk", effect: enters},
+	{name: "stalls-reading", about: "sends without end and reads nothing", attack: upgraded(stallsReading), visits: "echo", effect: enters},
+	{name: "byte-by-byte", about: "sends one byte at a time", attack: byteByByte, visits: "echo", effect: endsRight},
+	{name: "half-closes", about: "ends its direction of the stream", attack: upgraded(halfCloses), visits: "echo", effect: enters},
+	{name: "huge-frame", about: "sends a frame over the limit", visits: "echo", effect: endsRight, attack: breaks(frame.MessageTooBig, func(a *attack) []byte {
 		return frame.AppendHeader(nil, frame.Header{Fin: true, Opcode: frame.Binary, Masked: true, Mask: 1, Length: 1 << 40})
 	})},
-	{name: "bad-utf8", about: "sends text that is not UTF-8", visits: "echo", attack: breaks(frame.InvalidPayload, func(a *attack) []byte {
+	{name: "bad-utf8", about: "sends text that is not UTF-8", visits: "echo", effect: endsRight, attack: breaks(frame.InvalidPayload, func(a *attack) []byte {
 		return a.clientFrame(true, frame.Text, []byte("\xff\xfe"))
 	})},
-	{name: "broken-frames", about: "sends frames that RFC 6455 forbids", visits: "echo", attack: breaks(frame.ProtocolError, brokenFrame)},
-	{name: "not-masked", about: "sends frames without a mask", visits: "echo", attack: breaks(frame.ProtocolError, func(*attack) []byte {
+	{name: "broken-frames", about: "sends frames that RFC 6455 forbids", visits: "echo", effect: endsRight, attack: breaks(frame.ProtocolError, brokenFrame)},
+	{name: "not-masked", about: "sends frames without a mask", visits: "echo", effect: endsRight, attack: breaks(frame.ProtocolError, func(*attack) []byte {
 		return plain(frame.Text, []byte("without a mask"))
 	})},
-	{name: "pings", about: "sends thousands of pings", attack: upgraded(pingsWithoutEnd), visits: "echo"},
+	{name: "pings", about: "sends thousands of pings", attack: upgraded(pingsWithoutEnd), visits: "echo", effect: enters},
 	{name: "never-asks", about: "sends an upgrade request that never ends", attack: neverEndsRequest, visits: "echo"},
 	{name: "says-nothing", about: "connects and sends nothing", attack: staysSilent, visits: "echo"},
 }

@@ -1,22 +1,16 @@
 package chaos
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -38,6 +32,7 @@ type siege struct {
 	pause   time.Duration          // of a client between two visits
 	visit   func(a *attack) error  // one visit; it ends when a.ctx does
 	tls     bool                   // it goes to the listener with TLS
+	effect  effect                 // what most visits come to; nil for no more than a connection
 	dropped bool                   // the proxy drops unfinished handshakes
 	poison  bool                   // it goes to the servers of the well-behaved clients, which stumble over what it says: see poisonServers
 	session time.Duration          // how long sessions of well-behaved clients last; 0 for the whole siege
@@ -73,7 +68,8 @@ const (
 type outcome struct {
 	load         *load.Result
 	came         arrivals
-	visits       int64   // of hostile clients
+	hostile      int     // clients at a time
+	visits       visits  // of them
 	memory       int     // of the proxy at most, in MiB
 	before       int     // the same before the siege
 	files        int     // open at most
@@ -116,7 +112,7 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 			return fmt.Errorf("siege %s: %w", s.name, err)
 		}
 		ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1000) }
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\t%s\n", s.name, o.visits.Came, ms(o.load.Latency.Quantile(0.5)),
 			ms(o.load.Latency.Quantile(0.99)), ms(o.load.Latency.Quantile(1)), o.before, o.memory, o.files, o.unfinished, o.handshakes, 100*o.cpu,
 			kit.Tallied(o.ended), kit.Tallied(o.refused), len(o.came.took), ms(kit.Quantile(o.came.took, 0.5)), ms(kit.Quantile(o.came.took, 0.99)), ms(kit.Quantile(o.came.took, 1)))
 		if s.siege.clients == 0 && !s.siege.restart {
@@ -152,8 +148,13 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 	if o.unfinished > siegeHandshakes {
 		wrong("more unfinished handshakes than max-handshakes", "%d", o.unfinished)
 	}
+	if s.siege.clients > 0 {
+		if err := o.visits.judge(s.siege.effect); err != nil {
+			wrong("a siege had no effect", "%v", err)
+		}
+	}
 	if s.siege.dropped && o.handshakes == 0 {
-		wrong("no unfinished handshake was dropped", "%d visits", o.visits)
+		wrong("no unfinished handshake was dropped", "%d visits", o.visits.Came)
 	}
 	if o.sessionsLeft != 0 {
 		wrong("sessions of hostile clients are left over", "%d", o.sessionsLeft)
@@ -276,6 +277,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		if length < judgedSiege {
 			clients = min(clients, 3*siegeHandshakes/2) // still more than there may be
 		}
+		o.hostile = clients
 		if clients > 0 {
 			hostile, failed = startBesieger(s.name, address, clients, r.seed(s.name))
 		}
@@ -357,30 +359,6 @@ func (o *outcome) felt(s *siege) bool {
 		return o.hogs.Unassured["memory"] > 0
 	}
 	return s.judge == nil || s.judge(o) == nil
-}
-
-// dialer returns what a hostile client dials the proxy with.
-func (s *siege) dialer(number int) *net.Dialer {
-	if s.from == 0 {
-		return new(net.Dialer)
-	}
-	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(1+number%s.from), 1)}}
-}
-
-// attack is one hostile client, the one with this number, which visits the proxy again and again until ctx ends.
-func (s *siege) attack(ctx context.Context, address string, number int, dice *rand.Rand, visits *atomic.Int64) {
-	dialer, path := s.dialer(number), "/besieged"
-	if s.poison {
-		path = "/crowd"
-	}
-	for ctx.Err() == nil {
-		if status, _ := visitOnce(ctx, dialer, address, path, dice, s.visit); status != noConnection {
-			visits.Add(1)
-		}
-		if kit.Wait(ctx, s.pause+time.Millisecond) != nil {
-			return
-		}
-	}
 }
 
 // watch measures the proxy until ctx ends.
@@ -468,96 +446,4 @@ func (c *comers) judge(o hunt.Outcome) {
 	}
 	c.failed++
 	c.err = fmt.Errorf("%s %s\n%s", o.Kind, o.Reason, o.Trace())
-}
-
-// The hostile clients of a siege are in a process of their own, at a lower priority where the system has the program nice. So what slows
-// well-behaved clients down is the proxy, and not the hostile clients' need for processors.
-
-// besiegerVariable is the environment variable that makes a program the hostile clients of a siege: see [Besieger].
-const besiegerVariable = "WSBOUNCER_CHAOS_BESIEGER"
-
-// Besieger makes this process the hostile clients of a siege if its parent wants that, and reports whether it did. Each program that calls
-// [Run] calls it first, and ends if it returns true.
-func Besieger() bool {
-	order := os.Getenv(besiegerVariable)
-	if order == "" {
-		return false
-	}
-	if err := obey(context.Background(), order, os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "chaos: besieger:", err)
-		os.Exit(1)
-	}
-	return true
-}
-
-// obey attacks until the input ends, and then writes the number of visits. The order is a scenario's name, an address, the number of
-// clients, and a seed.
-func obey(ctx context.Context, order string, in io.Reader, out io.Writer) error {
-	var name, address string
-	var clients int
-	var seed uint64
-	if _, err := fmt.Sscan(order, &name, &address, &clients, &seed); err != nil {
-		return fmt.Errorf("bad order %q: %w", order, err)
-	}
-	i := slices.IndexFunc(sieges, func(s scenario) bool { return s.name == name })
-	if i < 0 {
-		return fmt.Errorf("unknown siege %q", name)
-	}
-	found := sieges[i].siege
-	attacking, stop := context.WithCancel(ctx)
-	defer stop()
-	var visits atomic.Int64
-	var hostile sync.WaitGroup
-	for i := range clients {
-		dice := rand.New(rand.NewPCG(seed, uint64(i)))
-		hostile.Go(func() { found.attack(attacking, address, i, dice, &visits) })
-	}
-	_, err := io.Copy(io.Discard, in)
-	stop()
-	hostile.Wait()
-	fmt.Fprintln(out, visits.Load())
-	return err
-}
-
-// besieger is a process with hostile clients. The goroutine that starts it ends it, once.
-type besieger struct {
-	command *exec.Cmd
-	in      io.Closer
-	out     io.Reader
-	errors  strings.Builder
-}
-
-// startBesieger starts the hostile clients of a siege.
-func startBesieger(name, address string, clients int, seed uint64) (*besieger, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	arguments := []string{program}
-	if nice, err := exec.LookPath("nice"); err == nil {
-		arguments = []string{nice, "-n", "10", program}
-	}
-	b := &besieger{command: exec.Command(arguments[0], arguments[1:]...)}
-	b.command.Env = append(os.Environ(), besiegerVariable+"="+fmt.Sprintln(name, address, clients, seed))
-	b.command.Stderr = &b.errors
-	if b.in, err = b.command.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if b.out, err = b.command.StdoutPipe(); err != nil {
-		return nil, err
-	}
-	return b, b.command.Start()
-}
-
-// end ends the process and returns the number of its clients' visits.
-func (b *besieger) end() (visits int64, err error) {
-	_ = b.in.Close()
-	_, err = fmt.Fscan(bufio.NewReader(b.out), &visits)
-	if failed := b.command.Wait(); failed != nil {
-		err = errors.Join(failed, errors.New(b.errors.String()))
-	}
-	if err != nil {
-		return 0, fmt.Errorf("hostile clients: %w", err)
-	}
-	return visits, nil
 }

@@ -29,9 +29,13 @@ func TestSieges(t *testing.T) {
 // What must not happen in a siege is found.
 func TestJudgeSiege(t *testing.T) {
 	good := func() *outcome {
-		return &outcome{load: &load.Result{Figures: load.Figures{Counts: load.Counts{Received: 1}}}, came: arrivals{took: []time.Duration{1}}, before: 20, memory: 20 + siegeMemory, unfinished: siegeHandshakes, handshakes: 1}
+		return &outcome{
+			load: &load.Result{Figures: load.Figures{Counts: load.Counts{Received: 1}}}, came: arrivals{took: []time.Duration{1}},
+			before: 20, memory: 20 + siegeMemory, unfinished: siegeHandshakes, handshakes: 1,
+			hostile: 1, visits: visits{Came: 3, Entered: 2, Refused: 1},
+		}
 	}
-	hostile := &scenario{name: "hostile", siege: &siege{clients: 1, dropped: true, judge: endedWith(1008)}}
+	hostile := &scenario{name: "hostile", siege: &siege{clients: 1, effect: enters, dropped: true, judge: endedWith(1008)}}
 	for want, change := range map[string]func(o *outcome){
 		"": func(*outcome) {},
 		"a siege cost well-behaved clients their sessions": func(o *outcome) { o.load.Failed = 1 },
@@ -42,7 +46,8 @@ func TestJudgeSiege(t *testing.T) {
 		"no unfinished handshake was dropped":              func(o *outcome) { o.handshakes = 0 },
 		"sessions of hostile clients are left over":        func(o *outcome) { o.sessionsLeft = 1 },
 		"a siege took a healthy server out of service":     func(o *outcome) { o.takenOut = []string{"the circuit opened"} },
-		"a siege did not end as it must":                   func(o *outcome) { o.ended = nil },
+		"a siege had no effect":                            func(o *outcome) { o.visits.Refused = 2 },
+		"a siege did not end as it must":                   func(o *outcome) { o.visits.Came = 5 }, // of which one ended right
 		"more connections than the cap":                    func(o *outcome) { o.above = []string{"b: 9"} },
 	} {
 		r := &run{journal: kit.NewJournal(nil)}
@@ -53,6 +58,39 @@ func TestJudgeSiege(t *testing.T) {
 		found := r.journal.Found()
 		if got := len(found); want == "" && got != 0 || want != "" && (got != 1 || found[0].Kind != want) {
 			t.Errorf("want %q; got %+v", want, found)
+		}
+	}
+}
+
+// A siege whose clients never came is found, whatever else it is judged by, and so is one that ended right for none of its clients, or for few.
+func TestJudgeEffectOfSiege(t *testing.T) {
+	for _, test := range []struct {
+		siege *siege
+		o     outcome
+		want  string
+	}{
+		{&siege{clients: 1}, outcome{visits: visits{Came: 1}}, ""},
+		{&siege{clients: 1}, outcome{}, "a siege had no effect"},
+		{&siege{}, outcome{}, ""},
+		{&siege{clients: 1, judge: endedWith(1008)}, outcome{visits: visits{Came: 1}}, "a siege did not end as it must"},
+		{&siege{clients: 20, judge: endedWith(1008)}, outcome{hostile: 20, visits: visits{Came: 40}, ended: map[uint16]uint64{1008: 10}}, ""},
+		{&siege{clients: 20, judge: endedWith(1008)}, outcome{hostile: 20, visits: visits{Came: 40}, ended: map[uint16]uint64{1008: 9}}, "a siege did not end as it must"},
+		{&siege{clients: 1, judge: refusedWith(431)}, outcome{hostile: 1, visits: visits{Came: 9}, handshakes: 4, refused: map[int]uint64{431: 2}}, ""},
+		{&siege{clients: 1, judge: refusedWith(431)}, outcome{hostile: 1, visits: visits{Came: 9}, refused: map[int]uint64{431: 2}}, "a siege did not end as it must"},
+		{&siege{clients: 1, judge: someAdmitted}, outcome{visits: visits{Came: 9}, refused: map[int]uint64{503: 9}}, "a siege did not end as it must"},
+		{&siege{clients: 1, judge: someRefused}, outcome{visits: visits{Came: 9}, ended: map[uint16]uint64{1006: 9}}, "a siege did not end as it must"},
+		{
+			&siege{clients: 1, judge: someRefused},
+			outcome{visits: visits{Came: 9}, ended: map[uint16]uint64{1006: 1}, refused: map[int]uint64{401: 1, 503: 7}},
+			"",
+		},
+	} {
+		r := &run{journal: kit.NewJournal(nil)}
+		test.o.load = &load.Result{Figures: load.Figures{Counts: load.Counts{Received: 1}}}
+		test.o.came.took = []time.Duration{1}
+		r.judgeSiege(&scenario{name: "hostile", siege: test.siege}, &test.o, time.Second)
+		if got := strings.Join(keys(r.journal), ", "); got != strings.TrimSuffix("hostile: "+test.want, "hostile: ") {
+			t.Errorf("%+v: want %q; got %q", test.o, test.want, got)
 		}
 	}
 }
