@@ -315,7 +315,7 @@ failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each
 reconnect: ## Cut the connections of 200 clients 2,000 times in ten minutes while servers die, and check every chunk of audio (RECONNECT_FLAGS, e.g. '-duration 20s -sessions 20 -cuts 60')
 	$(GO) run ./internal/proof/failoverproof/cmd -protocol vosk,deepgram,dashscope -together -sessions 200 -cuts 2000 -events 300 -every 6s $(RECONNECT_FLAGS)
 
-reconnect-fleet: build ## Cut clients' connections in front of three proxies behind HAProxy, or of proxies that are upgraded (RECONNECT_FLAGS, e.g. '-haproxy haproxy -kill' or '-proxies 1 -upgrade 15s')
+reconnect-fleet: build ## Cut clients' connections in front of three proxies behind HAProxy, or of proxies that are upgraded (RECONNECT_FLAGS, e.g. '-kill' or '-proxies 1 -upgrade 15s')
 	$(GO) run ./internal/proof/reconnectproof/cmd -wsbouncer bin/wsbouncer $(RECONNECT_FLAGS)
 
 fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')

@@ -95,6 +95,32 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A proof in which too little happened fails as well.
+func TestReportFails(t *testing.T) {
+	for want, change := range map[string]func(r *Report){
+		"":                                    func(*Report) {},
+		"lost 1":                              func(r *Report) { r.Faults[Lost]++ },
+		"failed: an exception: 1":             func(r *Report) { r.Failed = map[string]int{"an exception": 1} },
+		"refused 1":                           func(r *Report) { r.Returns.refused++ },
+		"no final result came":                func(r *Report) { r.Finals = 0 },
+		"none of 4 events happened":           func(r *Report) { r.Events = nil },
+		"only 0 of 40 cuts were made":         func(r *Report) { r.Cuts, r.Returns.times = nil, nil },
+		"only 9 of 40 cuts were made":         func(r *Report) { r.Cuts = map[Cut]int{Reset: 4, End: 5} },
+		"no client came back, so nothing was": func(r *Report) { r.Returns.times = nil },
+	} {
+		r := Report{Protocol: "vosk", Finals: 1, Events: map[Kind]int{Kill: 1}, Cuts: map[Cut]int{Reset: 10}, AskedEvents: 4, AskedCuts: 40}
+		r.Returns.times = map[Cut][]time.Duration{Reset: {time.Second}}
+		change(&r)
+		if err := r.Err(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("want %q; got %v", want, err)
+		}
+	}
+	quiet := Report{Finals: 1} // nothing was to happen
+	if err := quiet.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A session's audio has each chunk, whole and in order, and messages of lengths that the protocol allows.
 func TestSpeech(t *testing.T) {
 	for _, name := range Protocols() {

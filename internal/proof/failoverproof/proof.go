@@ -175,7 +175,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	run := &proof{o: o, p: p, finish: make(chan struct{})}
 	run.next.Store(o.First)
-	run.report.Protocol, run.report.Seed = o.Protocol, o.Seed
+	run.report.Protocol, run.report.Seed, run.report.AskedEvents, run.report.AskedCuts = o.Protocol, o.Seed, o.Events, o.Cuts
 	if run.scene, err = newScene(ctx, o); err != nil {
 		return Report{}, err
 	}
@@ -235,7 +235,7 @@ func (r *proof) session(ctx context.Context) {
 			break
 		}
 		r.mu.Lock()
-		r.report.Returns.add(&c.returns)
+		r.report.takeReturns(c)
 		r.report.Returns.refused-- // for the new session that begins
 		r.report.Returns.begun = append(r.report.Returns.begun, c.goneAfter)
 		r.clients = slices.DeleteFunc(r.clients, func(c *returning) bool { return c == t.conn })

@@ -32,9 +32,12 @@ type Report struct {
 	Unassured string
 	// Slowest is the longest time in which a session heard nothing.
 	Slowest time.Duration
-	// Cuts is how often connections were cut, and Returns what came of that.
-	Cuts    map[Cut]int
-	Returns returns
+	// Cuts is how often connections were cut, and Returns what came of that. Redirected counts the clients that were sent to another proxy.
+	Cuts       map[Cut]int
+	Returns    returns
+	Redirected int64
+	// AskedEvents and AskedCuts are how many events and cuts there were to be.
+	AskedEvents, AskedCuts int
 	// Traces are of the first sessions with faults.
 	Traces []string
 }
@@ -52,7 +55,7 @@ func (r *Report) take(t *talk, err error) {
 	}
 	r.Slowest = max(r.Slowest, t.slowest)
 	if c, ok := t.conn.(*returning); ok {
-		r.Returns.add(&c.returns)
+		r.takeReturns(c)
 	}
 	if err != nil {
 		if r.Failed == nil {
@@ -65,24 +68,37 @@ func (r *Report) take(t *talk, err error) {
 	}
 }
 
+// takeReturns adds what became of a client.
+func (r *Report) takeReturns(c *returning) {
+	r.Returns.add(&c.returns)
+	r.Redirected += c.redirected.Load()
+}
+
 // FailedSessions returns how many sessions did not end as they should.
 func (r *Report) FailedSessions() int { return kit.Sum(r.Failed) }
 
 // EventCount returns how many events there were.
 func (r *Report) EventCount() int { return kit.Sum(r.Events) }
 
-// Err returns an error with traces if anything is wrong, nil otherwise.
+// leastCut is the part of the cuts, 1/leastCut, that must be made. On a busy machine, clients are away for longer, and cannot be cut then.
+const leastCut = 4
+
+// Err returns an error with traces if anything is wrong, an error without them if too little happened, and nil otherwise.
 func (r *Report) Err() error {
-	if r.Faults.Sum() == 0 && len(r.Failed) == 0 && r.Returns.refused == 0 {
-		if r.Finals == 0 {
-			return errors.New(r.Protocol + ": no final result came, so nothing was proven")
-		}
-		if kit.Sum(r.Cuts) > 0 && len(r.Returns.times) == 0 {
-			return errors.New(r.Protocol + ": no client came back, so nothing was proven")
-		}
-		return nil
+	cuts := kit.Sum(r.Cuts)
+	switch {
+	case r.Faults.Sum() > 0 || len(r.Failed) > 0 || r.Returns.refused > 0:
+		return fmt.Errorf("%s%s", r.String(), strings.Join(r.Traces, ""))
+	case r.Finals == 0:
+		return errors.New(r.Protocol + ": no final result came, so nothing was proven")
+	case r.AskedEvents > 0 && r.EventCount() == 0:
+		return fmt.Errorf("%s: none of %d events happened to a server, so nothing was proven", r.Protocol, r.AskedEvents)
+	case cuts*leastCut < r.AskedCuts:
+		return fmt.Errorf("%s: only %d of %d cuts were made, so nothing was proven", r.Protocol, cuts, r.AskedCuts)
+	case cuts > 0 && len(r.Returns.times) == 0:
+		return errors.New(r.Protocol + ": no client came back, so nothing was proven")
 	}
-	return fmt.Errorf("%s%s", r.String(), strings.Join(r.Traces, ""))
+	return nil
 }
 
 // describeCuts writes a table of what became of clients whose connections were cut.
@@ -104,8 +120,8 @@ func (r *Report) describeCuts(b *strings.Builder) {
 		fmt.Fprintf(b, "  new sessions, since the old one was gone: %d, known after %v (p50) and %v (longest)\n", len(begun),
 			kit.Quantile(begun, 0.5).Round(time.Millisecond), kit.Quantile(begun, 1).Round(time.Millisecond))
 	}
-	fmt.Fprintf(b, "  resumed without a cut %d, refused %d; messages sent again %d, got again %d\n",
-		r.Returns.unforced, r.Returns.refused, r.Returns.sentAgain, r.Returns.gotAgain)
+	fmt.Fprintf(b, "  resumed without a cut %d, refused %d, redirected %d; messages sent again %d, got again %d\n",
+		r.Returns.unforced, r.Returns.refused, r.Redirected, r.Returns.sentAgain, r.Returns.gotAgain)
 }
 
 // String describes the report in a few lines.

@@ -35,7 +35,7 @@ type Options struct {
 	Kill    bool          // one proxy of several, half-way
 	// Redirect has clients come to the proxy of their session themselves (reconnect-url). Otherwise they are forwarded.
 	Redirect  bool
-	HAProxy   string    // program; clients use the first proxy if it is empty
+	HAProxy   string    // program, which is put in front of several proxies; a single one has none
 	Directory string    // for logs and state; it must exist
 	Out       io.Writer // gets the report
 }
@@ -54,8 +54,42 @@ type run struct {
 	outside  [3]*failoverproof.Outside
 }
 
+// Validate returns an error that names the wrong option, its value and what to use instead.
+func (o *Options) Validate() error {
+	switch err := kit.Within("proxies", o.Proxies, 1, 9); {
+	case err != nil:
+		return err
+	case o.Proxies > 1 && o.HAProxy == "":
+		return fmt.Errorf("proxies: clients would use the first of %d only: name HAProxy, or use 1", o.Proxies)
+	case o.Proxies == 1 && o.Redirect:
+		return errors.New("redirect: a single proxy has no other one to send clients to: use more")
+	}
+	return nil
+}
+
+// judge returns an error if the clients whose connections were cut did not get to their sessions at other proxies in the way that the proof is about:
+// redirected counts those that were told to go there, and forwarded those whose bytes passed through another proxy.
+func (o *Options) judge(cuts int, redirected int64, forwarded uint64) error {
+	switch {
+	case o.Proxies == 1 || cuts == 0:
+		return nil
+	case !o.Redirect && forwarded == 0:
+		return errors.New("no client came back by way of another proxy, so nothing was proven of forwarding")
+	case !o.Redirect && redirected > 0:
+		return fmt.Errorf("%d clients were redirected by proxies without a reconnect-url", redirected)
+	case o.Redirect && redirected == 0:
+		return errors.New("no client was redirected, so nothing was proven of reconnect-url")
+	case o.Redirect && forwarded > 0 && o.Upgrade == 0: // a process that was replaced has no address for clients any more
+		return fmt.Errorf("%d clients were forwarded by proxies with a reconnect-url", forwarded)
+	}
+	return nil
+}
+
 // Run carries out the proof, and returns an error with all that was found.
 func Run(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
 	r := &run{o: o, servers: make(map[string][]*sim.Server)}
 	defer r.clear()
 	if err := r.start(ctx); err != nil {
@@ -69,6 +103,8 @@ func Run(ctx context.Context, o Options) error {
 	var (
 		mu     sync.Mutex
 		failed []error // guarded by mu
+		cuts   int     // guarded by mu: that were made
+		sent   int64   // guarded by mu: clients that were redirected
 		tasks  sync.WaitGroup
 	)
 	fail := func(err error) {
@@ -84,11 +120,15 @@ func Run(ctx context.Context, o Options) error {
 			report, err := failoverproof.Run(ctx, part)
 			fmt.Fprint(o.Out, report.String())
 			fail(errors.Join(err, report.Err()))
+			mu.Lock()
+			defer mu.Unlock()
+			cuts += kit.Sum(report.Cuts)
+			sent += report.Redirected
 		})
 	}
 	tasks.Go(func() { fail(r.change(changing)) })
 	tasks.Wait()
-	r.report(ctx)
+	failed = append(failed, o.judge(cuts, sent, r.report(ctx)))
 	return errors.Join(failed...)
 }
 
@@ -138,7 +178,7 @@ func (r *run) start(ctx context.Context) (err error) {
 		}
 	}
 	r.url = "ws://" + r.proxies[0].Listen
-	if r.o.HAProxy == "" {
+	if r.o.Proxies == 1 {
 		return nil
 	}
 	return r.balance(ctx)
@@ -207,13 +247,15 @@ func (r *run) change(ctx context.Context) error {
 	return nil
 }
 
-// report says what the proxies counted.
-func (r *run) report(ctx context.Context) {
+// report writes what the proxies counted, and returns how many clients those forwarded that still run.
+func (r *run) report(ctx context.Context) (forwarded uint64) {
 	for _, p := range r.proxies {
 		if stats, err := p.Stats(ctx); err == nil {
 			fmt.Fprintf(r.o.Out, "%s: clients that came back: %+v\n", p.Name, stats.Sessions.Reconnects)
+			forwarded += stats.Sessions.Reconnects.Forwarded
 		}
 	}
+	return forwarded
 }
 
 // clear ends what is left.

@@ -25,7 +25,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.DurationVar(&o.Upgrade, "upgrade", 0, "the time between two upgrades, as a `duration`; 0 for none")
 	flags.BoolVar(&o.Kill, "kill", false, "kill one of the proxies half-way")
 	flags.BoolVar(&o.Redirect, "redirect", false, "send clients to the proxy of their session (reconnect-url); by default, they are forwarded")
-	flags.StringVar(&o.HAProxy, "haproxy", "", "`path` of HAProxy, which is put in front of the proxies (default: clients use the first one)")
+	flags.StringVar(&o.HAProxy, "haproxy", "haproxy", "`path` of HAProxy, which is put in front of several proxies")
 	flags.IntVar(&o.Sessions, "sessions", 60, "`number` of sessions at a time, shared evenly by three protocols")
 	flags.IntVar(&o.Cuts, "cuts", 600, "how many times clients' connections break")
 	flags.IntVar(&o.Events, "events", 30, "how many times something happens to a server")
@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if err := kit.Misuse(kit.Within("proxies", o.Proxies, 1, 9)); err != nil {
+	if err := kit.Misuse(o.Validate()); err != nil {
 		return err
 	}
 	if err := os.Setenv("WSBOUNCER_ADMIN_TOKEN", "a-token-of-the-proof"); err != nil { // for the proxies, which need the same one
