@@ -81,7 +81,8 @@ func TestJudgeEffectOfSiege(t *testing.T) {
 		{&siege{clients: 1, judge: someRefused}, outcome{visits: visits{Came: 9}, ended: map[uint16]uint64{1006: 9}}, "a siege did not end as it must"},
 		{
 			&siege{clients: 1, judge: someRefused},
-			outcome{visits: visits{Came: 9}, ended: map[uint16]uint64{1006: 1}, refused: map[int]uint64{401: 1, 503: 7}}, "",
+			outcome{visits: visits{Came: 9}, ended: map[uint16]uint64{1006: 1}, refused: map[int]uint64{401: 1, 503: 7}},
+			"",
 		},
 	} {
 		r := &run{journal: kit.NewJournal(nil)}
