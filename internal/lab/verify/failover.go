@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 )
@@ -148,28 +149,37 @@ func (r *run) farthest(got, want *outcome) string {
 	return ""
 }
 
-// busy tries whether a server that is full can be told.
+// busy tries whether a server that is full can be told. It looks again when the server refuses, since the places of connections that have ended may not
+// be free yet.
 func (r *run) busy() {
 	if !r.claims.Busy {
 		return
 	}
 	const says = "a full server says so as the profile describes"
 	r.begin("busy")
-	opened := 0
-	for r.report.Connections < r.Connections && opened < mostAtOnce && r.ctx.Err() == nil {
+	var open []*link
+	for again := pause; r.report.Connections < r.Connections && len(open) < mostAtOnce && r.ctx.Err() == nil; {
 		l, err := r.dial(true)
 		if err == nil {
 			err = r.occupy(l)
 		}
 		if err == nil {
-			opened++
+			open = append(r.served(open), l)
 			continue
 		}
 		full := errors.Is(err, errFull)
 		refused, known := speaker.Refused(r.Profile, err)
+		if full {
+			l.conn.Hang()
+		}
+		if (full || refused) && again <= min(r.Wait, longestPause) && r.report.Connections+1 < r.Connections {
+			tasks.Sleep(r.ctx, again)
+			again *= 2
+			continue
+		}
+		opened := len(r.served(open))
 		switch {
 		case full:
-			l.conn.Hang()
 			r.verdict("busy", says, fmt.Sprintf("with %d sessions open, the server refused another: %v; it can move to another server", opened, err), r.refusedInTime())
 		case known:
 			r.claim("busy", says, Holds, fmt.Sprintf("with %d sessions open, the server refused another: %v", opened, err))
@@ -180,8 +190,11 @@ func (r *run) busy() {
 		}
 		return
 	}
-	r.claim("busy", says, NotTried, fmt.Sprintf("the server served %d sessions at once, and was not full", opened))
+	r.claim("busy", says, NotTried, fmt.Sprintf("the server served %d sessions at once, and was not full", len(open)))
 }
+
+// longestPause is the longest time until a server that has refused a session is asked again, where a pause is twice as long as the one before.
+const longestPause = 8 * pause
 
 // sentToFull is how many messages of audio a client sends to a full server, as one that streams does before it hears of it.
 const sentToFull = 3
@@ -227,7 +240,18 @@ func (r *run) occupy(l *link) error {
 	if err != nil {
 		return err
 	}
-	for until := time.Now().Add(min(r.Watch, 100*time.Millisecond)); ; {
+	return r.refusal(l, min(max(leastSettle, 2*r.first.First), mostSettle))
+}
+
+// How long a server may take to refuse a session that has begun: twice as long as it took for the first result, within these bounds.
+const (
+	leastSettle = 100 * time.Millisecond
+	mostSettle  = time.Second
+)
+
+// refusal returns an error if a server refuses or ends an open session within a while.
+func (r *run) refusal(l *link, within time.Duration) error {
+	for until := time.Now().Add(within); ; {
 		m, err := l.Receive(until)
 		switch {
 		case errors.Is(err, speaker.ErrTimeout):
@@ -238,4 +262,15 @@ func (r *run) occupy(l *link) error {
 			return errFull
 		}
 	}
+}
+
+// served returns those of the open sessions that the server has not refused or ended meanwhile.
+func (r *run) served(open []*link) []*link {
+	return slices.DeleteFunc(open, func(l *link) bool {
+		gone := r.refusal(l, 10*time.Millisecond) != nil
+		if gone {
+			l.conn.Hang()
+		}
+		return gone
+	})
 }
