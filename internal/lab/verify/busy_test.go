@@ -13,12 +13,14 @@ import (
 )
 
 // laggard stands between a client and a server that is slow to see that clients have gone, as on a busy machine: while it holds, it keeps the server's side of
-// connections that the client has ended.
+// connections that the client has ended. It may alter what the server sends.
 type laggard struct {
 	server string
+	alter  func(connection int, sent []byte) []byte // nil for nothing; of the same length
 	mu     sync.Mutex
 	holds  bool
 	left   int        // connections until it no longer holds; 0 for never
+	number int        // of connections so far
 	ended  []net.Conn // by the client; the server does not know yet
 }
 
@@ -36,8 +38,8 @@ func (l *laggard) start(t *testing.T) string {
 			if err != nil {
 				return
 			}
-			l.accepted()
-			all.Go(func() { l.relay(client) })
+			n := l.accepted()
+			all.Go(func() { l.relay(client, n) })
 		}
 	})
 	t.Cleanup(func() {
@@ -48,7 +50,7 @@ func (l *laggard) start(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func (l *laggard) relay(client net.Conn) {
+func (l *laggard) relay(client net.Conn, n int) {
 	defer client.Close()
 	server, err := net.Dial("tcp", l.server)
 	if err != nil {
@@ -56,7 +58,7 @@ func (l *laggard) relay(client net.Conn) {
 	}
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(client, server)
+		l.answer(client, server, n)
 		_ = client.Close()
 		_, _ = io.Copy(io.Discard, server) // a client that has gone is no reason to stop
 	})
@@ -77,8 +79,22 @@ func (l *laggard) hold() {
 	l.holds = true
 }
 
-// accepted counts a connection.
-func (l *laggard) accepted() {
+// answer passes on what the server sends.
+func (l *laggard) answer(client, server net.Conn, n int) {
+	for b := make([]byte, 64<<10); ; {
+		size, err := server.Read(b)
+		sent := b[:size]
+		if l.alter != nil {
+			sent = l.alter(n, sent)
+		}
+		if _, failed := client.Write(sent); failed != nil || err != nil {
+			return
+		}
+	}
+}
+
+// accepted counts a connection, and returns how many there were before.
+func (l *laggard) accepted() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.left > 0 {
@@ -86,6 +102,8 @@ func (l *laggard) accepted() {
 			l.releaseLocked()
 		}
 	}
+	l.number++
+	return l.number - 1
 }
 
 // holdFor has the server see who has gone when there are so many more connections.
