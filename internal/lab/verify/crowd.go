@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
@@ -78,6 +77,7 @@ func (c *crowd) client(direct *run, dice *rand.Rand) {
 	// The runs share what direct sessions have shown; what further ones show is each client's own.
 	control := newRun(direct.ctx, direct.Options)
 	control.dice, control.volatile, control.united = dice, maps.Clone(direct.volatile), direct.united
+	control.words = words{maps.Clone(direct.words.heard), direct.words.differ}
 	for _, o := range direct.direct {
 		control.direct = append(control.direct, new(*o))
 	}
@@ -127,17 +127,9 @@ func (c *crowd) session(control, through *run, i int) {
 		c.report.Same++
 	case got.words() == control.direct[i].words():
 		c.report.Words++
-	case control.foreign(got.outcome, i):
+	case control.foreign(got.outcome, i) != "":
 		c.report.Foreign = append(c.report.Foreign, fmt.Sprintf("recording %d: %s", i+1, text))
 	default:
 		c.report.Other = append(c.report.Other, fmt.Sprintf("recording %d: %s", i+1, text))
 	}
-}
-
-// foreign reports whether a session with a recording has a word that direct sessions have only with others.
-func (r *run) foreign(got *outcome, i int) bool {
-	own := speaker.Words(r.direct[i].words())
-	return slices.ContainsFunc(speaker.Words(got.words()), func(word string) bool {
-		return !slices.Contains(own, word) && slices.ContainsFunc(r.direct, func(o *outcome) bool { return slices.Contains(speaker.Words(o.words()), word) })
-	})
 }

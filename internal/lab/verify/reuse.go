@@ -31,14 +31,16 @@ func (r *run) reset() {
 		return
 	}
 	says := fmt.Sprintf("after the reset (%v), a session has the results of one on a new connection", r.Profile.Declared)
-	tried, closed := 0, 0
+	tried, closed, untold := 0, 0, error(nil)
 	for i, m := range manners {
 		for order := range r.Recordings {
 			if order > 0 && i == 2 {
 				continue
 			}
 			n, err := r.reuse(m, order)
-			if err != nil {
+			if errors.Is(err, errReworded) {
+				untold = err
+			} else if err != nil {
 				r.verdict("reset", says, "", fmt.Errorf("the session before was left %s: %w", m.name, err))
 				return
 			}
@@ -54,11 +56,14 @@ func (r *run) reset() {
 	if r.Profile.Reuse != r.Profile.Declared {
 		well += "; reuse is off by a doubt, which this does not prove wrong"
 	}
-	r.verdict("reset", says, well+r.notCompared(), nil)
+	if r.words.differ {
+		well += "; where words differ each time, there were none of another recording"
+	}
+	r.verdict("reset", says, well+r.notCompared(), untold)
 }
 
 // reuse leaves a session in a manner, and then holds others on the same connection. It returns how many; 0 if the profile closes the
-// connection.
+// connection. The error is errReworded if nothing can be said about one, and all others are in order.
 func (r *run) reuse(m manner, order int) (int, error) {
 	r.begin("reset: a session that was left %s", m.name)
 	defer r.hang()
@@ -72,6 +77,7 @@ func (r *run) reuse(m manner, order int) (int, error) {
 		return 0, err
 	}
 	r.journal.note("the session has ended")
+	var untold error
 	for i, next := range []int{other, one, other} {
 		if err := l.end(time.Now().Add(r.Wait + r.claims.Settle)); err != nil {
 			if i == 0 && m.early && !r.claims.Early && (l.reason == profile.LeftEarly || l.reason == profile.Left) {
@@ -93,8 +99,11 @@ func (r *run) reuse(m manner, order int) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("session %d on the connection: %w", i+2, err)
 		}
+		if !r.compared(got.outcome, next) && !r.apart(next) {
+			untold = fmt.Errorf("%w, and no other recording has words of its own: use two with other words", errReworded)
+		}
 	}
-	return 2, nil
+	return 2, untold
 }
 
 // differs says how an outcome differs from that of direct sessions with a recording.
@@ -134,7 +143,9 @@ func (r *run) settings() {
 			case errors.Is(err, errElsewhere):
 				well, err = "sessions with other settings get another connection", nil
 			case err == nil:
-				err = r.differs(got.outcome, 0)
+				if err = r.differs(got.outcome, 0); err == nil && !r.compared(got.outcome, 0) {
+					err = errReworded
+				}
 			}
 		}
 	}

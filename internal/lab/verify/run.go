@@ -64,6 +64,7 @@ type run struct {
 	direct   []*outcome      // of each recording
 	volatile map[string]bool // what differs between direct sessions
 	widened  map[string]bool // of that, what only further direct sessions have shown
+	words    words           // of direct sessions
 	united   bool            // direct sessions have the same words in other results, so only the words are compared
 	first    *speaker.Result // of the first direct session
 	relayed  *relay          // of it
@@ -99,7 +100,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func newRun(ctx context.Context, o Options) *run {
 	r := &run{
 		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
-		volatile: make(map[string]bool), widened: make(map[string]bool),
+		volatile: make(map[string]bool), widened: make(map[string]bool), words: words{heard: make(map[heard]bool)},
 	}
 	if r.Watch <= 0 {
 		r.Watch = 500 * time.Millisecond
@@ -120,7 +121,7 @@ func (r *run) verdict(name, says, well string, err error) {
 	switch {
 	case err == nil:
 		r.claim(name, says, Holds, well)
-	case errors.Is(err, errBudget) || errors.Is(err, errUnreachable) || r.ctx.Err() != nil:
+	case errors.Is(err, errBudget) || errors.Is(err, errUnreachable) || errors.Is(err, errReworded) || r.ctx.Err() != nil:
 		r.claim(name, says, NotTried, err.Error())
 	default:
 		r.claim(name, says, Fails, err.Error(), r.journal.evidence()...)
@@ -249,13 +250,14 @@ const controls = 5
 // explain holds further direct sessions with a recording when an outcome differs from the first of them, to see what differs between direct
 // sessions, too. It returns how the outcome differs apart from that; empty if it does not.
 func (r *run) explain(got *outcome, i int) string {
-	text := r.compare(got, r.direct[i])
-	for n := 0; n < controls && text != ""; n++ {
+	text := r.compare(got, r.direct[i], i)
+	for n := 0; n < controls && text != "" && r.report.Connections < r.Connections; n++ {
 		control, err := r.holdDirect(r.Recordings[i], speaker.Options{})
 		if err != nil {
 			break
 		}
-		if r.compare(got, control.outcome) == "" {
+		r.hear(control.outcome, i)
+		if r.compare(got, control.outcome, i) == "" {
 			return ""
 		}
 		if dividedOtherwise(r.direct[i], control.outcome) {
@@ -267,13 +269,20 @@ func (r *run) explain(got *outcome, i int) string {
 				r.volatile[path], r.widened[path] = true, true
 			}
 		}
-		text = r.compare(got, r.direct[i])
+		text = r.compare(got, r.direct[i], i)
 	}
 	return text
 }
 
-func (r *run) compare(got, want *outcome) string {
-	return compare(got, want, r.volatile, r.Profile.Failover())
+// compare says how an outcome with a recording differs from that of a direct session, also by words of another recording where words are not compared.
+func (r *run) compare(got, want *outcome, i int) string {
+	if text := compare(got, want, r.volatile, r.Profile.Failover()); text != "" {
+		return text
+	}
+	if word := r.foreign(got, i); word != "" {
+		return fmt.Sprintf("the results have the word %.100q, which direct sessions have only with another recording", word)
+	}
+	return ""
 }
 
 // notCompared names what is not compared since further direct sessions differ in it; empty for nothing.
@@ -299,7 +308,9 @@ func (r *run) sessions() error {
 			r.countReplies(got.result)
 			if again == 0 {
 				r.direct = append(r.direct, got.outcome)
-			} else if dividedOtherwise(r.direct[i], got.outcome) {
+			}
+			r.hear(got.outcome, i)
+			if dividedOtherwise(r.direct[i], got.outcome) {
 				r.unite()
 			} else if paths, more := differences(r.direct[i], got.outcome); more {
 				r.claim("session", says, Fails, fmt.Sprintf("two direct sessions with the same recording have %d and %d final results: nothing can be compared",

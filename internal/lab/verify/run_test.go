@@ -183,11 +183,14 @@ func TestFinds(t *testing.T) {
 // A server that is full is told, and what is allowed ends it.
 func TestBounds(t *testing.T) {
 	for _, name := range []string{sim.WhisperLive, sim.Soniox, sim.KyutaiTTS, sim.Cartesia} { // of which one says that it is ready, and the other does not
-		r, err := try(t, name, sim.Options{Protocol: name, Nasty: sim.NastyOptions{Full: 3}}, nil)
-		last := r.Claims[len(r.Claims)-1]
-		if err != nil || last.Name != "busy" || last.Verdict != Holds || !strings.Contains(last.Why, "with 3 sessions open") {
-			t.Errorf("%s: %v, %+v", name, err, last)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, err := try(t, name, sim.Options{Protocol: name, Nasty: sim.NastyOptions{Full: 3}}, nil)
+			last := r.Claims[len(r.Claims)-1]
+			if err != nil || last.Name != "busy" || last.Verdict != Holds || !strings.Contains(last.Why, "with 3 sessions open") {
+				t.Errorf("%v, %+v", err, last)
+			}
+		})
 	}
 	r, err := try(t, sim.Watson, sim.Options{Protocol: sim.Watson}, func(o *Options) { o.Connections = 6 })
 	if err != nil || r.Connections != 6 || !r.Holds() || r.Claims[len(r.Claims)-1].Verdict != NotTried {
@@ -218,19 +221,22 @@ func TestDither(t *testing.T) {
 // A full server that says so when the client can no longer move loses that client: the claim does not hold.
 func TestFullTooLate(t *testing.T) {
 	for change, holds := range map[string]bool{"ready: none, client: {pause: 0s, ready: none}": false, "client: {pause: 0s}": true} {
-		r, err := try(t, sim.WhisperLive, sim.Options{Protocol: sim.WhisperLive, Nasty: sim.NastyOptions{Full: 3}}, func(o *Options) {
-			o.Profile = without(t, sim.WhisperLive, change)
-			for i, audio := range []*wav.Audio{sounds(300*time.Millisecond, 500*time.Millisecond), sounds(400 * time.Millisecond)} {
-				var err error
-				if o.Recordings[i], err = speaker.NewRecording(o.Profile, audio, time.Minute, ""); err != nil {
-					t.Fatal(err)
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			r, err := try(t, sim.WhisperLive, sim.Options{Protocol: sim.WhisperLive, Nasty: sim.NastyOptions{Full: 3}}, func(o *Options) {
+				o.Profile = without(t, sim.WhisperLive, change)
+				for i, audio := range []*wav.Audio{sounds(300*time.Millisecond, 500*time.Millisecond), sounds(400 * time.Millisecond)} {
+					var err error
+					if o.Recordings[i], err = speaker.NewRecording(o.Profile, audio, time.Minute, ""); err != nil {
+						t.Fatal(err)
+					}
 				}
+			})
+			i := slices.IndexFunc(r.Claims, func(c Claim) bool { return c.Name == "busy" })
+			if err != nil || i < 0 || (r.Claims[i].Verdict == Holds) != holds {
+				t.Errorf("%s: %v", change, err)
+				show(t, r)
 			}
 		})
-		i := slices.IndexFunc(r.Claims, func(c Claim) bool { return c.Name == "busy" })
-		if err != nil || i < 0 || (r.Claims[i].Verdict == Holds) != holds {
-			t.Errorf("%s: %v", change, err)
-			show(t, r)
-		}
 	}
 }
