@@ -236,7 +236,7 @@ func (r *run) refusedInTime() error {
 	case errors.Is(err, speaker.ErrTimeout):
 		return nil // a place has come free meanwhile
 	}
-	return fmt.Errorf("its client is lost, since the server says so after more than the client's first message: set ready, or timeouts.busy: %w", err)
+	return fmt.Errorf("its client is lost, since the server says so after more than the client's first message: set ready, or timeouts.busy: %w", l.conn.Masked(err))
 }
 
 // mostAtOnce is how many sessions are held at once at most, to see a full server.
@@ -253,7 +253,7 @@ func (r *run) occupy(l *link) error {
 		return errFull
 	}
 	if err != nil {
-		return err
+		return l.conn.Masked(err)
 	}
 	return r.refusal(l, min(max(leastSettle, 2*r.first.First), mostSettle))
 }
