@@ -209,7 +209,7 @@ func (r *run) busy() {
 }
 
 // longestPause is the longest time until a server that has refused a session is asked again, where a pause is twice as long as the one before.
-const longestPause = 8 * pause
+const longestPause = 4 * pause
 
 // sentToFull is how many messages of audio a client sends to a full server, as one that streams does before it hears of it.
 const sentToFull = 3
