@@ -132,6 +132,25 @@ func TestBenchPrintsJSONWithoutResult(t *testing.T) {
 	}
 }
 
+// A server that repeats the client's key does not bring it into what is printed.
+func TestBenchHidesKeys(t *testing.T) {
+	upgrader := websocket.Upgrader{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_ = c.WriteMessage(websocket.TextMessage, []byte(`{"type":"error","message":"bad key `+r.Header.Get("Authorization")+`"}`))
+		_, _, _ = c.ReadMessage()
+	}))
+	defer server.Close()
+	status, stdout, stderr := bench("ws"+strings.TrimPrefix(server.URL, "http"), "--profile", "realtimestt", "--audio", "sample", "--json", "-H", "Authorization=Bearer s3cret")
+	if status != 1 || !strings.Contains(stdout, "bad key (hidden)") || !strings.Contains(stdout, `"the server said that the session failed":1`) || strings.Contains(stdout+stderr, "s3cret") {
+		t.Errorf("status %d: %s\n%s", status, stdout, stderr)
+	}
+}
+
 // What was in a file before stays if there was nothing to measure, also behind a link.
 func TestBenchKeepsEarlierFiles(t *testing.T) {
 	dir := t.TempDir()

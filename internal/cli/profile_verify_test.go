@@ -34,6 +34,20 @@ func TestVerifyReport(t *testing.T) {
 	}
 }
 
+// Nor does an error of the network bring an address into it.
+func TestVerifyReportOfResets(t *testing.T) {
+	server, err := sim.Start(sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Reset: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	page := filepath.Join(t.TempDir(), "page.md")
+	run("profile", "verify", "vosk", "--backend", server.URL(), "--audio", spokenFile(t), "--pace", "50", "--step-timeout", "2s", "--report", page)
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| does not hold |") || strings.Contains(string(text), "127.0.0.1") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
+
 // spokenFile writes a WAV file with a second of sound, and returns its path.
 func spokenFile(t *testing.T) string {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -143,6 +144,10 @@ func (o Options) Targets() ([]*handshake.Target, error) {
 	o = o.withDefaults()
 	var f faults
 	fields := o.checkRequest(&f)
+	header := make(http.Header)
+	for _, field := range fields {
+		header[field.Name] = append(header[field.Name], field.Value)
+	}
 	var targets []*handshake.Target
 	for _, text := range o.URLs {
 		target, err := handshake.ParseTarget(text)
@@ -151,6 +156,9 @@ func (o Options) Targets() ([]*handshake.Target, error) {
 			continue
 		}
 		target.Header, target.Protocol = fields, o.Subprotocol
+		if len(fields) > 0 { // which the handshake takes for secrets, unlike Header
+			target.Resolve = func() (http.Header, error) { return header, nil }
+		}
 		o.checkTLS(text, target, &f)
 		targets = append(targets, target)
 	}

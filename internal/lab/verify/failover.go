@@ -209,7 +209,7 @@ func (r *run) busy() {
 }
 
 // longestPause is the longest time until a server that has refused a session is asked again, where a pause is twice as long as the one before.
-const longestPause = 8 * pause
+const longestPause = 4 * pause
 
 // sentToFull is how many messages of audio a client sends to a full server, as one that streams does before it hears of it.
 const sentToFull = 3
@@ -236,7 +236,7 @@ func (r *run) refusedInTime() error {
 	case errors.Is(err, speaker.ErrTimeout):
 		return nil // a place has come free meanwhile
 	}
-	return fmt.Errorf("its client is lost, since the server says so after more than the client's first message: set ready, or timeouts.busy: %w", err)
+	return fmt.Errorf("its client is lost, since the server says so after more than the client's first message: set ready, or timeouts.busy: %w", l.conn.Masked(err))
 }
 
 // mostAtOnce is how many sessions are held at once at most, to see a full server.
@@ -253,7 +253,7 @@ func (r *run) occupy(l *link) error {
 		return errFull
 	}
 	if err != nil {
-		return err
+		return l.conn.Masked(err)
 	}
 	return r.refusal(l, min(max(leastSettle, 2*r.first.First), mostSettle))
 }

@@ -65,13 +65,19 @@ func (l *link) quiet(d time.Duration) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("between sessions: %w", err)
+			return fmt.Errorf("between sessions: %w", l.conn.Masked(err))
 		}
-		l.journal.received(m)
+		l.journal.received(l.masked(m))
 		if l.present(profile.FromServer, m); l.then == profile.Broken {
 			return fmt.Errorf("%v, while no session was on the connection", l.reason)
 		}
 	}
+}
+
+// masked returns a message of the server as it may be shown.
+func (l *link) masked(m speaker.Message) speaker.Message {
+	m.Payload = []byte(l.conn.Mask(string(m.Payload)))
+	return m
 }
 
 // begin begins a session.
@@ -112,10 +118,10 @@ func (l *link) next(until time.Time) error {
 	case errors.Is(err, speaker.ErrTimeout):
 		return err
 	case err != nil:
-		l.fail(err)
+		l.fail(l.conn.Masked(err))
 		return nil
 	}
-	l.journal.received(m)
+	l.journal.received(l.masked(m))
 	if l.direct {
 		l.inQueue = append(l.inQueue, m)
 		return nil

@@ -19,7 +19,7 @@ func (r *Report) Page(program, how string) string {
 		time.Duration(r.Seconds*float64(time.Second)).Round(time.Second), how)
 	b.WriteString("| claim | the profile says | verdict | found |\n| --- | --- | --- | --- |\n")
 	for _, c := range r.Claims {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.Name, cell(c.Says), c.Verdict, cell(c.Why))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.Name, cell(c.Says), c.Verdict, cell(r.addresses.hide(c.Why)))
 	}
 	for _, c := range r.Claims {
 		if c.Verdict != Fails || len(c.Evidence) == 0 {
@@ -27,7 +27,7 @@ func (r *Report) Page(program, how string) string {
 		}
 		fmt.Fprintf(&b, "\n## %s does not hold\n\n", c.Name)
 		for _, line := range c.Evidence {
-			fmt.Fprintf(&b, "    %s\n", printable.Text(line, 1000))
+			fmt.Fprintf(&b, "    %s\n", printable.Text(r.addresses.hide(line), 1000))
 		}
 	}
 	return b.String()

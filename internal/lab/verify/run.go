@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -59,6 +60,7 @@ type run struct {
 	dice    *rand.Rand
 	report  Report
 	journal *journal
+	secrets secret.Sent // that the server got, and may repeat
 	open    []*link
 
 	direct   []*outcome      // of each recording
@@ -113,7 +115,7 @@ func newRun(ctx context.Context, o Options) *run {
 
 // claim notes what was found about a claim.
 func (r *run) claim(name, says string, v Verdict, why string, evidence ...string) {
-	r.report.Claims = append(r.report.Claims, Claim{name, says, v, why, evidence})
+	r.report.Claims = append(r.report.Claims, Claim{name, says, v, r.secrets.Mask(why, false), evidence})
 }
 
 // verdict notes that a claim holds, or why not. err may be a bound that was reached, so that the claim could not be tried.
@@ -154,11 +156,12 @@ func (r *run) dial(direct bool) (*link, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, max(r.Wait, connectTime))
 	defer cancel()
 	established, err := r.Target.Dial(ctx)
+	r.report.addresses.dialed(r.Target, established.Conn, err)
 	if err != nil {
 		r.journal.note("connecting: %v", err)
 		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
 	}
-	r.report.Version = established.Server
+	r.report.Version, r.secrets = established.Server, established.Sent
 	l := &link{conn: speaker.NewConn(established, r.Wait), boundary: profile.New(r.trust), journal: r.journal, direct: direct}
 	context.AfterFunc(r.ctx, l.conn.Abort)
 	r.open = append(r.open, l)
@@ -219,6 +222,7 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 	line := newRelay(r.trust, l)
 	line.cut, line.other = cut, r.another
 	result, err := recording.Speak(r.ctx, line, o)
+	err = l.conn.Masked(err)
 	line.link.heard += line.tracker.Heard()
 	if err == nil && !result.Complete && o.Cut == 0 && !o.Impatient {
 		err = errors.New("the session did not come to its end")
@@ -361,7 +365,7 @@ func (r *run) after(l *link, result *speaker.Result) {
 			r.ended = "closes"
 			return
 		}
-		r.late = append(r.late, excerpt(m))
+		r.late = append(r.late, excerpt(l.masked(m)))
 		r.lateLog = r.journal.evidence()
 	}
 }
@@ -560,6 +564,8 @@ type Report struct {
 	Connections int       `json:"connections"` // how many were used
 	Seconds     float64   `json:"seconds"`
 	Claims      []Claim   `json:"claims"`
+
+	addresses addresses // which are not for everybody
 }
 
 // Holds reports whether no claim was found not to hold, and at least one to hold.
