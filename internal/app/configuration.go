@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -50,13 +51,17 @@ func (p *Proxy) inForce() remote.InForce {
 	return force
 }
 
-// forgotten returns what has changed since the start in a configuration that ends with the process.
-func (p *Proxy) forgotten() config.Edits {
+// forgets returns an error if the configuration ends with the process and has changed since the start: a successor would begin without that.
+func (p *Proxy) forgets() error {
 	if p.inMemory == nil {
 		return nil
 	}
 	before, now := p.inMemory.Content(), p.services.Snapshot().Content()
-	return config.Diff(&before, &now)
+	if changes := config.Diff(&before, &now); len(changes) > 0 {
+		return admin.WrongState("the configuration is kept in memory, and the new process would begin without what has changed since the start, such as "+
+			"%s: undo that, or restart, which forgets it, too", changes[0])
+	}
+	return nil
 }
 
 // configuration returns which configuration is in force.

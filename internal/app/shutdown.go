@@ -29,7 +29,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 func (p *Proxy) Drain() (clean bool) {
 	p.succession.end()
 	p.end.Store(&ending{began: time.Now()})
-	if p.accepts { // otherwise nobody is told that it is not ready: it was to take over
+	if p.accepts { // otherwise no load balancer sends it clients
 		p.delay()
 	}
 	p.end.Store(&ending{began: p.end.Load().began, closed: time.Now()})

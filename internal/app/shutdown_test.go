@@ -86,6 +86,9 @@ func TestUpgradeForgetsNothing(t *testing.T) {
 		}
 	}
 	set("draining")
+	if p.prepare("") == nil {
+		t.Error("a process that takes over by itself may")
+	}
 	upgrade("the new process would begin without what has changed since the start, such as backend")
 	set("enabled")
 	upgrade("the program cannot be started")

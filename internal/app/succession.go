@@ -113,8 +113,11 @@ func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*
 }
 
 // prepare prepares this process for a successor, which may lack something to serve: then this one continues if it can serve itself. Where a successor
-// gets no places by a ledger, it may lack only those that this one has.
+// gets no places by a ledger, it may lack anything while this one has all places, which may be the cause.
 func (p *Proxy) prepare(lacks string) error {
+	if err := p.forgets(); err != nil {
+		return err
+	}
 	isShared := p.fleet != nil && p.fleet.agent.Status().Mode != agent.Unshared
 	if lacks != "" && p.servicesReady() == nil && (isShared || !p.services.UsesAllPlaces()) {
 		return fmt.Errorf("upgrade canceled: the new process is not ready: %s", lacks)
@@ -252,9 +255,8 @@ func (p *Proxy) Upgrade(ctx context.Context, binary string, timeout time.Duratio
 	if err := takeover.Possible(); err != nil {
 		return nil, admin.WrongState("%v", err)
 	}
-	if changes := p.forgotten(); len(changes) > 0 {
-		return nil, admin.WrongState("the configuration is kept in memory, and the new process would begin without what has changed since the start, such as "+
-			"%s: undo that, or restart, which forgets it, too", changes[0])
+	if err := p.forgets(); err != nil {
+		return nil, err
 	}
 	path, name, err := program.Find(binary)
 	if err != nil {

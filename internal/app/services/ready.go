@@ -66,7 +66,7 @@ func (s *Services) UsesAllPlaces() bool {
 	defer s.mu.Unlock()
 	for _, v := range s.services {
 		for _, m := range v.members {
-			if book := m.Stats(); book.State == pool.Enabled.String() && book.Usable && book.Used() < book.Ceiling {
+			if book := m.Stats(); book.State == pool.Enabled.String() && book.Usable && book.Weight > 0 && book.Used() < book.Ceiling {
 				return false
 			}
 		}

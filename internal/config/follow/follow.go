@@ -228,7 +228,8 @@ type copying struct {
 	ended    chan error // of size one
 }
 
-// save writes the copy of the snapshot in force. It returns errNoAnswer if that has not ended in time, or an earlier write has not ended yet.
+// save writes the copy of the snapshot in force. It returns errNoAnswer if that has not ended in time, or an earlier write has not ended yet. Nothing can
+// end a write that hangs: its goroutine may outlive the follower.
 func (f *Follower) save() error {
 	if f.writing != nil {
 		select {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
@@ -70,24 +71,21 @@ func (p *Peers) socketOf(ctx context.Context, self, other fleet.ID, again bool) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout/3) // all at once: a process that was stopped does not answer
 	defer cancel()
-	found := make(chan string)
+	var found atomic.Pointer[string]
 	var asking sync.WaitGroup
 	for _, address := range p.options.Beside() {
 		asking.Go(func() {
-			if !p.answers(ctx, self, other, address) {
-				return
-			}
-			select {
-			case found <- address:
-			case <-ctx.Done():
+			if p.answers(ctx, self, other, address) {
+				found.Store(&address)
+				cancel() // the others need not answer
 			}
 		})
 	}
-	go func() {
-		asking.Wait()
-		close(found)
-	}()
-	return <-found
+	asking.Wait()
+	if at := found.Load(); at != nil {
+		return *at
+	}
+	return ""
 }
 
 // answers reports whether it is a certain process that answers at the address of a socket.

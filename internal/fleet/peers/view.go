@@ -60,7 +60,7 @@ func (v *View) Reachable(token, socket bool) bool {
 	self := v.member(v.Self)
 	return self != nil && slices.ContainsFunc(v.Members, func(m fleet.Member) bool {
 		isNear := m.Host != "" && m.Host == self.Host && m.Instance == self.Instance
-		return m.ID != self.ID && (token && unusable(&m, self) == "" || socket && isNear)
+		return m.ID != self.ID && m.State != fleet.Draining && (token && unusable(&m, self) == "" || socket && isNear)
 	})
 }
 

@@ -47,6 +47,7 @@ func TestReachable(t *testing.T) {
 		"loopback of another host":    {func(_, other *fleet.Member) { other.Host = "there" }, true, true, false},
 		"another directory":           {func(_, other *fleet.Member) { other.Instance = "j" }, false, true, false},
 		"directories without a lock":  {func(self, other *fleet.Member) { self.Instance, other.Instance = "", "" }, false, true, true},
+		"it drains, too":              {func(_, other *fleet.Member) { other.State = fleet.Draining }, true, true, false},
 		"the other one is this proxy": {func(_, other *fleet.Member) { other.ID = "a" }, true, true, false},
 	} {
 		members := []fleet.Member{self, {ID: "b", Host: "here", Instance: "i"}}

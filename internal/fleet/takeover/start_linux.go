@@ -101,8 +101,9 @@ func lastLines(output []byte) string {
 	return text[max(len(text)-most, 0):]
 }
 
-// Start starts a successor at a path, under the name that [Program.Find] returned with it. It asks for the sockets over its own connection. The successor is no child of this process but of its
-// parent (CLONE_PARENT, clone(2)), the service manager above all, which so hears when it ends, as it would hear of this one.
+// Start starts a successor at a path, under the name that [Program.Find] returned with it. It asks for the sockets over its own connection. The successor
+// is no child of this process but of its parent (CLONE_PARENT, clone(2)), the service manager above all, which so hears when it ends, as it would hear of
+// this one.
 func (p *Program) Start(path, name string) (*Child, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

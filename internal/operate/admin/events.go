@@ -71,7 +71,7 @@ type stream struct {
 	admitted func() bool // nil for a request that is carried out to its end
 }
 
-// errNotAdmitted is why a stream ends whose reader the guard admits no longer.
+// errNotAdmitted ends a stream whose reader the guard no longer admits.
 var errNotAdmitted = errors.New("the admin API no longer admits this reader: the tokens have changed")
 
 // beginStream returns the stream of events of that type that answers a request, unless there is nothing to stream: then it has answered

@@ -130,6 +130,7 @@ func (t *Tracker) LostOnProbation(reason string, now Instant) {
 // Predial reports whether connections may be dialed ahead of clients. Those for waiting clients may be dialed all the same.
 func (t *Tracker) Predial(now Instant) bool { return !t.predialRefused || now >= t.predialAt }
 
+// refusePredial stops dialing ahead of clients for a while. The server works: that closes the circuit.
 func (t *Tracker) refusePredial(reason string, now Instant) {
 	t.recover(now)
 	if !t.predialRefused {

@@ -222,7 +222,6 @@ func (t *Tracker) lowerCeiling(others, limit int, now Instant) {
 	}
 }
 
-// refusePredial stops dialing ahead of clients for a while. The server works: that closes the circuit.
 // reconsider decides whether the server is in service, by all that is known of it.
 func (t *Tracker) reconsider(now Instant) {
 	usable := t.circuit.state == Closed && !t.outlier.ejected && !t.probeDown && !t.canaryDown && t.stall.state != stalled

@@ -157,7 +157,11 @@ func (f *recovery) resumeAt() profile.Position {
 // pump sends the server what it has not got, as far as it takes that now.
 func (f *recovery) pump() {
 	s := f.session
-	if f.pumping || s.leg.conn == nil {
+	if f.pumping {
+		return
+	}
+	if s.leg.conn == nil { // it moves, and what the client sends waits
+		f.countWaiting()
 		return
 	}
 	f.pumping = true

@@ -35,7 +35,6 @@ func (f *recovery) fromClient(b []byte) {
 		f.rest = append(f.rest, b[n:]...)
 	}
 	f.pump()
-	f.countWaiting()
 }
 
 // countWaiting counts what waits of the client's messages. Where all clients have too much, the message under way does not wait for its end.

@@ -76,7 +76,7 @@ func (t *target) transport(ownUser bool) *http.Transport {
 			}
 			if uid, ok := machine.PeerUser(nc); !ok || !machine.IsOwnUser(uid) {
 				_ = nc.Close()
-				return nil, errors.New("it is not known to be a process of this one's user that listens there")
+				return nil, errors.New("the process that listens there is not known to run as this process's user or as root")
 			}
 			return nc, nil
 		}
