@@ -174,7 +174,7 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 		fmt.Fprintf(cmd.ErrOrStderr(), "the first client that could not connect: %v\n", err)
 	}
 	if err := r.Result.Said; err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the first session that failed by a message: %v\n", err)
+		fmt.Fprintf(cmd.ErrOrStderr(), "the first session that the server reported as failed: %v\n", err)
 	}
 	if allUnauthorized(r.Result) {
 		fmt.Fprintln(cmd.ErrOrStderr(), wantsCredential)

@@ -146,7 +146,7 @@ func TestBenchHidesKeys(t *testing.T) {
 	}))
 	defer server.Close()
 	status, stdout, stderr := bench("ws"+strings.TrimPrefix(server.URL, "http"), "--profile", "realtimestt", "--audio", "sample", "--json", "-H", "Authorization=Bearer s3cret")
-	if status != 1 || !strings.Contains(stdout, "bad key (hidden)") || !strings.Contains(stdout, `"the server said that the session failed":1`) || strings.Contains(stdout+stderr, "s3cret") {
+	if status != 1 || !strings.Contains(stdout, "bad key (hidden)") || !strings.Contains(stdout, `"the server reported that the session failed":1`) || strings.Contains(stdout+stderr, "s3cret") {
 		t.Errorf("status %d: %s\n%s", status, stdout, stderr)
 	}
 }

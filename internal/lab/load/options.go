@@ -155,8 +155,8 @@ func (o Options) Targets() ([]*handshake.Target, error) {
 			f.add("URL: %w", err)
 			continue
 		}
-		target.Header, target.Protocol = fields, o.Subprotocol
-		if len(fields) > 0 { // which the handshake takes for secrets, unlike Header
+		target.Protocol = o.Subprotocol
+		if len(header) > 0 { // not Target.Header, whose values the handshake does not hide
 			target.Resolve = func() (http.Header, error) { return header, nil }
 		}
 		o.checkTLS(text, target, &f)

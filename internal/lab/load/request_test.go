@@ -3,21 +3,26 @@ package load
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 func TestRequestFields(t *testing.T) {
 	o := quick("ws://127.0.0.1:1/")
 	o.Header, o.Subprotocol = []string{"Origin: https://a", "x-a:b:c\td ", "X-Empty:"}, "a.b"
 	targets, err := o.Targets()
-	want := []handshake.Field{{Name: "Origin", Value: "https://a"}, {Name: "x-a", Value: "b:c\td"}, {Name: "X-Empty"}}
-	if err != nil || !slices.Equal(targets[0].Header, want) || targets[0].Protocol != "a.b" {
-		t.Errorf("%v, %+v", err, targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := targets[0].Resolve()
+	want := http.Header{"Origin": {"https://a"}, "x-a": {"b:c\td"}, "X-Empty": {""}}
+	if err != nil || !maps.EqualFunc(header, want, slices.Equal) || targets[0].Protocol != "a.b" {
+		t.Errorf("%v, %+v, %s", err, header, targets[0].Protocol)
 	}
 	for text, want := range map[string]string{
 		"Authorization":             "has no colon",

@@ -38,13 +38,13 @@ func Nothing(o Options) *Result {
 	r.fill(o.Connections, newCounts())
 	r.targets(o.URLs)
 	for i := range r.Targets {
-		r.Targets[i].fill(clientsOf(o.Connections, i, len(o.URLs)), newCounts())
+		r.Targets[i].fill(ClientsOf(o.Connections, i, len(o.URLs)), newCounts())
 	}
 	return r
 }
 
-// clientsOf returns how many of the clients have the i-th target.
-func clientsOf(connections, i, targets int) int { return (connections + targets - 1 - i) / targets }
+// ClientsOf returns how many of the clients have the i-th target.
+func ClientsOf(connections, i, targets int) int { return (connections + targets - 1 - i) / targets }
 
 // TargetResult is the result for one target.
 type TargetResult struct {
@@ -82,7 +82,7 @@ func (r *run) fill(result *Result) {
 	result.fill(r.Connections, r.seen.total)
 	result.targets(r.URLs)
 	for i := range result.Targets {
-		result.Targets[i].fill(clientsOf(r.Connections, i, len(r.targets)), r.seen.byTarget[i])
+		result.Targets[i].fill(ClientsOf(r.Connections, i, len(r.targets)), r.seen.byTarget[i])
 	}
 }
 

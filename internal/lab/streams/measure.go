@@ -61,8 +61,8 @@ func newRun(ctx context.Context, o Options) *run {
 	r.speech.Texts = make([]string, len(o.Recordings))
 	r.result.Figures = newFigures(o.Streams)
 	for i, t := range o.Targets {
-		clients := (o.Streams + len(o.Targets) - 1 - i) / len(o.Targets)
-		r.result.Targets = append(r.result.Targets, load.TargetResult{URL: secret.URL(t.Server()), Figures: newFigures(clients)})
+		figures := newFigures(load.ClientsOf(o.Streams, i, len(o.Targets)))
+		r.result.Targets = append(r.result.Targets, load.TargetResult{URL: secret.URL(t.Server()), Figures: figures})
 	}
 	return r
 }
@@ -128,7 +128,7 @@ func (s *session) connect() {
 }
 
 // SaidFailed is the kind of error of sessions that the server says have failed. Its messages may all differ.
-const SaidFailed = "the server said that the session failed"
+const SaidFailed = "the server reported that the session failed"
 
 // end counts a session that had connected, and measures it if it is complete.
 func (s *session) end(result *speaker.Result, err error) {
@@ -308,6 +308,7 @@ func (r *run) watch(over <-chan struct{}) {
 	}
 	enter := func(next load.Phase) {
 		r.enter(next)
+		points.Reset(time.Second) // which would soon close the point that begins
 		begin(next)
 	}
 	begin(phase)

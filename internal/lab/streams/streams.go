@@ -70,7 +70,7 @@ func Alone(ctx context.Context, o Options) (*Reference, error) {
 	for i := range o.Recordings {
 		failed := r.hold(0, i, i > 0)
 		if ctx.Err() != nil {
-			err = errors.New("interrupted before anything was measured")
+			err = errors.New("interrupted before the sessions alone had ended")
 			break
 		}
 		if failed != nil {

@@ -4,12 +4,21 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // A word that direct sessions have only with another recording is foreign; one that none of them has is not.
 func TestForeign(t *testing.T) {
-	r := &run{direct: []*outcome{{texts: []string{"one two"}}, {texts: []string{"two three"}}}}
+	p, err := profile.Named(sim.Vosk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(t.Context(), Options{Profile: p})
+	r.direct = []*outcome{{texts: []string{"one two"}}, {texts: []string{"two three"}}}
+	for i, o := range r.direct {
+		r.hear(o, i)
+	}
 	for text, want := range map[string]bool{"one two": false, "two": false, "one four": false, "two three": true} {
 		if got := r.foreign(&outcome{texts: []string{text}}, 0); (got != "") != want {
 			t.Errorf("%q: %q", text, got)

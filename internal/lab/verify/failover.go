@@ -272,7 +272,7 @@ func (r *run) refusal(l *link, within time.Duration) error {
 		case errors.Is(err, speaker.ErrTimeout):
 			return nil
 		case err != nil:
-			return err
+			return l.conn.Masked(err)
 		case r.Profile.SaysFull(m.Opcode, m.Payload):
 			return errFull
 		}

@@ -57,7 +57,7 @@ func (r *run) reset() {
 		well += "; reuse is off by a doubt, which this does not prove wrong"
 	}
 	if r.words.differ {
-		well += "; where words differ each time, there were none of another recording"
+		well += "; words differ from session to session, so only words of other recordings were looked for, and none was found"
 	}
 	r.verdict("reset", says, well+r.notCompared(), untold)
 }
@@ -100,7 +100,7 @@ func (r *run) reuse(m manner, order int) (int, error) {
 			return 0, fmt.Errorf("session %d on the connection: %w", i+2, err)
 		}
 		if !r.compared(got.outcome, next) && !r.apart(next) {
-			untold = fmt.Errorf("%w, and no other recording has words of its own: use two with other words", errReworded)
+			untold = fmt.Errorf("%w, and no other recording has words that this one lacks: use two with different words", errReworded)
 		}
 	}
 	return 2, untold

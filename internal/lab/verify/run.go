@@ -230,6 +230,7 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 	got := new(outcome)
 	token := fmt.Sprintf("%016x", o.Token)
 	for _, m := range recording.Finals(line.finals, result.Received) {
+		m = l.masked(m) // before anything is cut, since a part of a secret is not found
 		m.Payload = []byte(strings.ReplaceAll(string(m.Payload), token, "$token"))
 		got.finals = append(got.finals, leavesOf(m))
 		got.texts = append(got.texts, strings.Join(recording.Texts(m), " "))

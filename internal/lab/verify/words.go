@@ -25,7 +25,7 @@ type heard struct {
 }
 
 // errReworded is returned for results that nothing can be learned from, since direct sessions have other words each time.
-var errReworded = errors.New("not compared, since direct sessions with the same recording have other words each time")
+var errReworded = errors.New("not compared: direct sessions with the same recording have different words each time")
 
 // hear notes the words of a direct session with a recording.
 func (r *run) hear(o *outcome, i int) {
@@ -43,11 +43,14 @@ func (r *run) compared(got *outcome, i int) bool {
 
 // foreign returns a word of a session with a recording that direct sessions have only with others; empty for none.
 func (r *run) foreign(got *outcome, i int) string {
-	own := speaker.Words(r.direct[i].words())
 	for _, word := range speaker.Words(got.words()) {
-		has := func(o *outcome) bool { return slices.Contains(speaker.Words(o.words()), word) }
-		if !slices.Contains(own, word) && !r.words.heard[heard{i, word, false}] && slices.ContainsFunc(r.direct, has) {
-			return word
+		if r.words.heard[heard{i, word, false}] {
+			continue
+		}
+		for j := range r.direct {
+			if r.words.heard[heard{j, word, false}] {
+				return word
+			}
 		}
 	}
 	return ""

@@ -27,8 +27,9 @@ func TestForeignWordsDiffer(t *testing.T) {
 	r.hear(r.direct[0], 0)
 	r.hear(r.direct[1], 1)
 	r.hear(spoken("one too"), 0)
+	r.hear(spoken("alpha beta"), 1)
 	for words, want := range map[string]struct{ same, compared bool }{
-		"one two": {true, true}, "one too": {true, true}, "one tool": {true, false}, "one alpha": {false, false},
+		"one two": {true, true}, "one too": {true, true}, "one tool": {true, false}, "one alpha": {false, false}, "one beta": {false, false},
 	} {
 		if err := r.differs(spoken(words), 0); (err == nil) != want.same || r.compared(spoken(words), 0) != want.compared {
 			t.Errorf("%q: %v, compared %t", words, err, r.compared(spoken(words), 0))

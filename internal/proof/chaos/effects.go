@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,6 +66,14 @@ func enters(v visits) error {
 	return nil
 }
 
+// someEnter wants some sessions to begin: most clients find the server busy which is asked about them.
+func someEnter(v visits) error {
+	if v.Entered == 0 {
+		return fmt.Errorf("no hostile client began a session, and %d were refused", v.Refused)
+	}
+	return nil
+}
+
 // isRefused wants clients to be refused.
 func isRefused(v visits) error {
 	if v.Refused <= v.Entered {
@@ -121,7 +130,7 @@ func (c *visitCounter) read() visits {
 type answers struct {
 	mu     sync.Mutex
 	counts map[string]map[string]int // guarded by mu: by scenario and answer
-	visits map[string]*visits        // guarded by mu: by scenario
+	visits map[string]visits         // guarded by mu: by scenario
 }
 
 // count takes in a visit that has ended.
@@ -129,32 +138,27 @@ func (a *answers) count(scenario, status string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.counts == nil {
-		a.counts, a.visits = make(map[string]map[string]int), make(map[string]*visits)
+		a.counts, a.visits = make(map[string]map[string]int), make(map[string]visits)
 	}
 	if a.counts[scenario] == nil {
-		a.counts[scenario], a.visits[scenario] = make(map[string]int), new(visits)
+		a.counts[scenario] = make(map[string]int)
 	}
-	v, answer := a.visits[scenario], strings.TrimPrefix(status, "HTTP/1.1 ")
-	if answer == "" {
-		answer = "none"
-	}
-	a.counts[scenario][answer]++
+	a.counts[scenario][cmp.Or(strings.TrimPrefix(status, "HTTP/1.1 "), "none")]++
 	if status == noConnection {
 		return
 	}
+	v := a.visits[scenario]
 	v.Came++
 	v.answered(status)
 	v.ended(err)
+	a.visits[scenario] = v
 }
 
 // of returns what became of a scenario's visits.
 func (a *answers) of(scenario string) visits {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v := a.visits[scenario]; v != nil {
-		return *v
-	}
-	return visits{}
+	return a.visits[scenario]
 }
 
 // lines returns a line for each scenario.
