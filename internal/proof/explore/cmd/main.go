@@ -1,5 +1,5 @@
 // Command cmd explores the protocol by which proxies share places, and prints how many states it has, or simulates large fleets. It fails if something
-// is wrong in a state, and also if the exploration was cut off before it had seen all states, unless -sample allows that.
+// is wrong in a state, and also if the exploration was cut off before it had seen all states.
 package main
 
 import (
@@ -46,7 +46,6 @@ func run(_ context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&o.Live, "live", 1, "of how many states one is checked for recovery")
 	flags.IntVar(&o.Most, "states", 0, "give up after that many states")
 	flags.DurationVar(&o.For, "time", 0, "give up after so long")
-	sample := flags.Bool("sample", false, "succeed also if the exploration gives up before it has seen all states")
 	simulated := flags.Bool("simulate", false, "simulate large fleets instead")
 	flags.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "how many goroutines explore")
 	only := flags.String("only", "", "the only kinds of faults, apart from losses, by commas: delays, answers, crashes, cuts, timeouts, forgets, databases; empty for all")
@@ -61,16 +60,16 @@ func run(_ context.Context, args []string, out io.Writer) error {
 	}
 	r := explore.Explore(o)
 	fmt.Fprintln(out, r)
-	return judge(r, *sample)
+	return judge(r)
 }
 
-// judge returns an error if something is wrong, or if not all states were seen and a sample is not enough.
-func judge(r *explore.Result, sample bool) error {
+// judge returns an error if something is wrong, or if not all states were seen.
+func judge(r *explore.Result) error {
 	switch {
 	case r.Wrong != "":
 		return errors.New("a state is wrong")
-	case !r.Complete && !sample:
-		return fmt.Errorf("the exploration gave up after %d states, so nothing is proven: allow it more with -time and -states, or use -sample", r.States)
+	case !r.Complete:
+		return fmt.Errorf("the exploration gave up after %d states, so nothing is proven: allow it more with -time or -states", r.States)
 	}
 	return nil
 }

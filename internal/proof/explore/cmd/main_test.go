@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/proof/simulate"
 )
 
-// An exploration that gives up is no proof, unless a sample is asked for.
+// An exploration that gives up is no proof.
 func TestIncompleteFails(t *testing.T) {
 	for _, test := range []struct {
 		args   string
@@ -22,7 +22,6 @@ func TestIncompleteFails(t *testing.T) {
 		{"-proxies 2 -cap 1 -faults 0 -losses 0", kit.Held, ", complete"},
 		{"-proxies 3 -cap 3 -faults 2 -states 1000", kit.Failed, "so nothing is proven"},
 		{"-proxies 3 -cap 3 -faults 2 -time 1ns", kit.Failed, "so nothing is proven"},
-		{"-proxies 3 -cap 3 -faults 2 -states 1000 -sample", kit.Held, ", not complete"},
 		{"-only fire", kit.Misused, "no kind of fault"},
 		{"-states many", kit.Misused, "invalid value"},
 	} {
@@ -34,9 +33,9 @@ func TestIncompleteFails(t *testing.T) {
 	}
 }
 
-// A state that is wrong fails a sample, too.
+// A state that is wrong fails.
 func TestWrongFails(t *testing.T) {
-	if err := judge(&explore.Result{Wrong: "more connections than places", Complete: true}, true); err == nil {
+	if err := judge(&explore.Result{Wrong: "more connections than places", Complete: true}); err == nil {
 		t.Error("nothing was found")
 	}
 }
