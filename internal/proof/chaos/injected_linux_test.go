@@ -137,7 +137,12 @@ func startInjected(t *testing.T, ring string) *injected {
 		"--tls-cert", certificate.File(), "--tls-key", certificate.KeyFile()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Kill)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.Log())
+		}
+		p.Kill()
+	})
 	if err := p.Answers(t.Context()); err != nil {
 		if strings.Contains(p.Log(), "io_uring_setup") {
 			t.Skip("the kernel has no io_uring:", err)
@@ -170,19 +175,35 @@ func (p *injected) inject(t *testing.T, tracer string, i injection, during func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		_ = traced.Signal(syscall.SIGTERM)
-		traced.Wait(kit.StartTimeout)
-	}()
 	if _, err := traced.Await(t.Context(), output, regexp.MustCompile("(attached)")); err != nil {
+		traced.Kill()
 		t.Skip("no process can be traced here:", err)
 	}
+	defer p.detach(t, traced, log)
 	during()
 	calls, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return bytes.Count(calls, []byte("(INJECTED)"))
+}
+
+// detach ends strace while all threads of the proxy stand still and none is in a call: one that is in a call whose failure was invented would get ENOSYS.
+func (p *injected) detach(t *testing.T, traced *kit.Process, log string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), kit.StartTimeout)
+	defer cancel()
+	_ = p.Signal(syscall.SIGSTOP)
+	if err := p.Until(ctx, "all threads have stopped", func() (bool, error) {
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID()))
+		calls, unread := os.ReadFile(log)
+		return bytes.Count(calls, []byte("--- stopped by SIGSTOP ---")) == len(threads), errors.Join(err, unread)
+	}); err != nil {
+		t.Error(err)
+	}
+	_ = traced.Signal(syscall.SIGTERM)
+	traced.Wait(kit.StartTimeout)
+	_ = p.Signal(syscall.SIGCONT)
 }
 
 // hold holds sessions, with TLS and without. If none may end, all must come to their own end.
