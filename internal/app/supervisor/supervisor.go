@@ -32,8 +32,11 @@ type Process interface {
 const (
 	// interval is how often the service manager gets the present status.
 	interval = 10 * time.Second
+	// extendEvery is how often it is asked for more time to stop. When the main process has ended, TimeoutStopSec= begins anew for one that still drains, whatever
+	// was asked for before: it must be longer than this.
+	extendEvery = time.Second
 	// extension is by how much each message during a drain extends the time after which systemd kills a process that is to stop.
-	extension = 3 * interval
+	extension = 30 * time.Second
 	// sendTimeout is how long a message may take. Only a service manager that hangs does not take it at once.
 	sendTimeout = time.Second
 )
@@ -50,6 +53,7 @@ type Supervisor struct {
 
 	handedOver atomic.Bool // another process is the main one
 	stopping   atomic.Bool
+	stops      chan struct{} // closed when stopping
 	failed     atomic.Bool // a message could not be sent, and the log says so
 }
 
@@ -68,7 +72,7 @@ func Connect(log *slog.Logger) *Supervisor {
 }
 
 func connect(send func(string) error, watchdog time.Duration, log *slog.Logger) *Supervisor {
-	s := &Supervisor{send: send, watchdog: watchdog, log: log}
+	s := &Supervisor{send: send, watchdog: watchdog, log: log, stops: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -154,12 +158,12 @@ func (s *Supervisor) HandOver(pid int) {
 // mainPID is the assignment of the service's main process.
 func mainPID(pid int) string { return fmt.Sprintf("MAINPID=%d", pid) }
 
-// Stopping tells that the process begins to end, which may take as long as it responds.
+// Stopping tells that the process begins to end, which may take as long as it responds. Calls after the first do nothing.
 func (s *Supervisor) Stopping() {
-	if s == nil {
+	if s == nil || s.stopping.Swap(true) {
 		return
 	}
-	s.stopping.Store(true)
+	close(s.stops)
 	if s.handedOver.Load() {
 		s.tell(extend) // the service may continue with its main process
 		return
@@ -183,9 +187,13 @@ var extend = fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", extension.Microseconds())
 func (s *Supervisor) report(p Process) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	said := ""
+	said, stops := "", s.stops
 	for {
 		select {
+		case <-stops:
+			ticker.Reset(extendEvery)
+			stops = nil
+			continue
 		case <-ticker.C:
 		case <-s.ctx.Done():
 			return
@@ -196,7 +204,7 @@ func (s *Supervisor) report(p Process) {
 			lines = append(lines, now)
 		}
 		if s.stopping.Load() {
-			ctx, cancel := context.WithTimeout(s.ctx, interval)
+			ctx, cancel := context.WithTimeout(s.ctx, interval) // a busy loop may take so long
 			if p.Responds(ctx) == nil {
 				lines = append(lines, extend)
 			}
