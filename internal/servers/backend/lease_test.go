@@ -133,7 +133,7 @@ func TestLeasesAlwaysEnd(t *testing.T) {
 	const limit, workers, rounds = 4, 6, 100
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings.Cap, o.Settings.Warm = limit, limit
-		o.Profile, o.CloseTimeout = within(t, "echo", "reset", time.Second), time.Second
+		o.Profile, o.CloseTimeout = within(t, "echo", "reset", time.Second), wstest.Timeout
 		s.Serve = func(p *wstest.Peer) {
 			for n := 0; ; n++ {
 				h, payload, err := p.Next()
