@@ -54,7 +54,7 @@ type Supervisor struct {
 	handedOver atomic.Bool // another process is the main one
 	stopping   atomic.Bool
 	stops      chan struct{} // closed when stopping
-	failed     atomic.Bool // a message could not be sent, and the log says so
+	failed     atomic.Bool   // a message could not be sent, and the log says so
 }
 
 // Connect returns the service manager that started the process, as the environment says; nil for none. An error in the environment is
