@@ -30,7 +30,7 @@ func TestHalfOpenBackend(t *testing.T) {
 	sims := []*simulator{startSim(t), startSim(t)}
 	t.Cleanup(func() { _ = sims[0].Signal(syscall.SIGCONT) }) // it would not end otherwise
 	p := startReady(t, "--backend", sims[0].url, "--backend", sims[1].url, "--profile", "echo", "--connections", "4", "--loops", "1",
-		"--ping-interval", "500ms", "--ping-timeout", "2s", "--dial-timeout", "1s", "--circuit-failures", "2", "--slow-start", "0")
+		"--ping-interval", "500ms", "--ping-timeout", "5s", "--dial-timeout", "1s", "--circuit-failures", "2", "--slow-start", "0")
 	p.settle()
 	var served [2][]*rawClient
 	for range 4 {
@@ -43,7 +43,7 @@ func TestHalfOpenBackend(t *testing.T) {
 	sims[0].signal(syscall.SIGSTOP)
 	stopped := time.Now()
 	for _, c := range served[0] {
-		c.expectClose(1011, "backend connection lost: no answer to a ping within 2s")
+		c.expectClose(1011, "backend connection lost: no answer to a ping within 5s")
 	}
 	t.Logf("all sessions of the stopped server had ended after %v", time.Since(stopped))
 	p.awaitBackend(0, "the circuit is open", func(b backendStats) bool {

@@ -53,7 +53,7 @@ func live(t *testing.T, d *database) {
 		database: d, servers: make(map[string]*cappedServer), want: make(map[string]liveBackend), ways: make(map[string]int),
 		random: rand.New(rand.NewPCG(seed, 0)),
 	}
-	d.command("service", "add", "live", "--path", "/live", "--profile", "echo", "--queue-timeout", "2s", "--close-timeout", "2s",
+	d.command("service", "add", "live", "--path", "/live", "--profile", "echo", "--queue-timeout", "2s", "--close-timeout", "1m",
 		"--connection-max-idle", "0s", "--slow-start", "0s", "--ping-interval", "0s")
 	for i := range liveServers {
 		name := fmt.Sprintf("gpu-%d", i)
