@@ -32,8 +32,8 @@ type Process interface {
 const (
 	// interval is how often the service manager gets the present status.
 	interval = 10 * time.Second
-	// extendEvery is how often it is asked for more time to stop. When the main process has ended, TimeoutStopSec= begins anew for one that still drains, whatever
-	// was asked for before: it must be longer than this.
+	// extendEvery is how often a process that stops asks for more time. When the main process has ended, systemd begins TimeoutStopSec= anew for one that still
+	// drains, whatever that has asked for before: only a TimeoutStopSec= longer than this leaves it its time.
 	extendEvery = time.Second
 	// extension is by how much each message during a drain extends the time after which systemd kills a process that is to stop.
 	extension = 30 * time.Second
@@ -49,12 +49,12 @@ type Supervisor struct {
 	log      *slog.Logger
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
+	stopping context.Context // ends with Stopping
+	stop     context.CancelFunc
 	tasks    sync.WaitGroup // owned by who calls Ready and Close
 
 	handedOver atomic.Bool // another process is the main one
-	stopping   atomic.Bool
-	stops      chan struct{} // closed when stopping
-	failed     atomic.Bool   // a message could not be sent, and the log says so
+	failed     atomic.Bool // a message could not be sent, and the log says so
 }
 
 // Connect returns the service manager that started the process, as the environment says; nil for none. An error in the environment is
@@ -72,8 +72,9 @@ func Connect(log *slog.Logger) *Supervisor {
 }
 
 func connect(send func(string) error, watchdog time.Duration, log *slog.Logger) *Supervisor {
-	s := &Supervisor{send: send, watchdog: watchdog, log: log, stops: make(chan struct{})}
+	s := &Supervisor{send: send, watchdog: watchdog, log: log}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
@@ -121,13 +122,13 @@ func (s *Supervisor) Ready(p Process) {
 
 // Reload calls f, which reads the settings again, and tells when it begins and when it has ended.
 func (s *Supervisor) Reload(f func()) {
-	if s == nil || s.stopping.Load() || s.handedOver.Load() {
+	if s == nil || s.stopping.Err() != nil || s.handedOver.Load() {
 		f()
 		return
 	}
 	s.tell(daemon.SdNotifyReloading, strings.TrimSuffix(daemon.SdNotifyMonotonicUsec(), "\n"))
 	f()
-	if !s.stopping.Load() {
+	if s.stopping.Err() == nil {
 		s.tell(daemon.SdNotifyReady)
 	}
 }
@@ -158,12 +159,12 @@ func (s *Supervisor) HandOver(pid int) {
 // mainPID is the assignment of the service's main process.
 func mainPID(pid int) string { return fmt.Sprintf("MAINPID=%d", pid) }
 
-// Stopping tells that the process begins to end, which may take as long as it responds. Calls after the first do nothing.
+// Stopping tells that the process begins to end, which may take as long as it responds.
 func (s *Supervisor) Stopping() {
-	if s == nil || s.stopping.Swap(true) {
+	if s == nil {
 		return
 	}
-	close(s.stops)
+	s.stop()
 	if s.handedOver.Load() {
 		s.tell(extend) // the service may continue with its main process
 		return
@@ -187,7 +188,7 @@ var extend = fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", extension.Microseconds())
 func (s *Supervisor) report(p Process) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	said, stops := "", s.stops
+	said, stops := "", s.stopping.Done()
 	for {
 		select {
 		case <-stops:
@@ -203,7 +204,7 @@ func (s *Supervisor) report(p Process) {
 			said = now
 			lines = append(lines, now)
 		}
-		if s.stopping.Load() {
+		if s.stopping.Err() != nil {
 			ctx, cancel := context.WithTimeout(s.ctx, interval) // a busy loop may take so long
 			if p.Responds(ctx) == nil {
 				lines = append(lines, extend)

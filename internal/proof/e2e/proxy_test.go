@@ -39,7 +39,7 @@ func startProxy(t testing.TB, flags ...string) *proxy {
 func serving(flags []string) []string {
 	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--drain-timeout", "1s"}
 	if slices.Contains(flags, "--backend") { // without it, the configuration has the services
-		args = append(args, "--close-timeout", "1m") // a server sees no more connections than the cap if it closes them in this time, as it does not on a busy machine
+		args = append(args, "--close-timeout", "1m") // on a busy machine servers close late, and would see more connections than their cap
 	}
 	return args
 }
