@@ -17,6 +17,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 const (
@@ -262,7 +263,11 @@ func TestFirewallOfThisHost(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the kernel does not say so here")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address() // no other socket takes it once it is closed
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // hostile is a text that would show itself if it ever became HTML.
@@ -53,7 +54,7 @@ func startFake(t *testing.T) *fakeProxy {
 	t.Helper()
 	f := &fakeProxy{t: t, streams: make(map[chan event]api.EventQuery), fails: make(map[string]bool), asked: make(map[string]int)}
 	f.fill()
-	f.listen("127.0.0.1:0")
+	f.listen(wstest.FreeAddress(t))
 	t.Cleanup(f.stop)
 	return f
 }

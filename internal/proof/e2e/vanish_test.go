@@ -124,7 +124,7 @@ func TestVanishingBackend(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			const connections, sessions = 10, 4
-			sim := startSim(t)
+			sim := startSim(t, "--listen", wstest.FreeAddress(t)) // no other socket takes its port while it is gone
 			p := startReady(t, "--backend", sim.url, "--profile", profile, "--connections", fmt.Sprint(connections), "--queue", "0")
 			p.settle()
 			var clients []*rawClient

@@ -54,6 +54,11 @@ func (c *capture) expect(t testing.TB, want ...string) {
 // await waits for the lines where other goroutines write them, some time after what they tell of.
 func (c *capture) await(t testing.TB, want ...string) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("the log is %q", c.all())
+		}
+	}()
 	wstest.Eventually(t, fmt.Sprintf("the log is %q", want), func() bool { return alike(c.all(), want) })
 }
 

@@ -94,10 +94,11 @@ func TestReasons(t *testing.T) {
 
 func TestNoServerListens(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
-		_ = s.Listener.Close()
-		o.CircuitFailures = 1000
-	})
+	target, err := handshake.ParseTarget("ws://" + wstest.RefusingAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Target, o.CircuitFailures = target, 1000 })
 	wstest.Eventually(t, "some failures", func() bool { return r.Stats().Totals.DialFailed > 2 })
 	if h := r.Health(); !strings.Contains(h.Reason, "refused") {
 		t.Errorf("health: %+v", h)

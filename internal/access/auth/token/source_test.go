@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/tokentest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 func TestURLSource(t *testing.T) {
@@ -61,8 +62,7 @@ func TestURLSource(t *testing.T) {
 			t.Errorf("%s shows a secret", from)
 		}
 	}
-	server.Close()
-	_, _, err := newSource(server.URL + "/jwks.json?key=s3cret").read(context.Background())
+	_, _, err := newSource("http://" + wstest.RefusingAddress(t) + "/jwks.json?key=s3cret").read(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("a server that is unreachable: %v", err)
 	}
