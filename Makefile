@@ -94,7 +94,7 @@ test-servers: build ## Try the profiles on real servers, which it installs; some
 RACE = -race -gcflags=modernc.org/...=-race=false
 # Packages without goroutines, in their tests either: the race detector finds nothing there, and makes their many random steps ten times
 # slower. What else it checks, the use of unsafe pointers, is checked without it. internal/sequential_test.go holds them to this.
-SEQUENTIAL = $(addprefix ./internal/, servers/health session/relay/failover fleet proof/simulate wire/frame protocol/profile)
+SEQUENTIAL = $(addprefix ./internal/, . servers/health session/relay/failover fleet proof/simulate wire/frame protocol/profile lab/load/report operate/diagnosis)
 # A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
 test ci: export GORACE ?= atexit_sleep_ms=10
 # Half of what the tests of commands and stores compute is the collector's work, since their heaps are small: let them grow.
@@ -116,7 +116,7 @@ LONGEST = $(addprefix ./internal/, proof/e2e session/relay servers/pool cli wire
 PROOFS = ./internal/lab/stage $(shell $(GO) list ./internal/proof/... | grep -v /e2e$$)
 
 # vet builds what it needs as the tests do, so that nothing is compiled twice.
-test: ## Run the unit and end-to-end tests, with the race detector where there are goroutines: 4 minutes on 2 processors
+test: ## Run the unit and end-to-end tests, with the race detector where there are goroutines: about 6 minutes on 2 processors
 	$(GO) vet $(RACE) ./...
 	$(GO) $(TEST) -gcflags=-d=checkptr -timeout 5m $(SEQUENTIAL)
 	$(GO) $(TEST) $(RACE) -timeout 9m $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL) $(PROOFS))")
