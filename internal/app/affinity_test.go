@@ -104,12 +104,13 @@ func TestResumedSessions(t *testing.T) {
 		}
 	}
 	type host struct {
+		name   string
 		server *sim.Server
 		begun  uint64
 	}
 	var begun []host // the server with most of them first
 	for name, server := range servers {
-		begun = append(begun, host{server, leases(name)})
+		begun = append(begun, host{name, server, leases(name)})
 	}
 	slices.SortFunc(begun, func(a, b host) int { return cmp.Compare(b.begun, a.begun) })
 	for range 3 {
@@ -127,6 +128,10 @@ func TestResumedSessions(t *testing.T) {
 		t.Errorf("an unknown session: %s", event)
 	}
 	begun[0].server.Kill()
+	wstest.Eventually(t, "the loss of its connections is seen", func() bool {
+		stats := s.proxy.Stats()
+		return !slices.ContainsFunc(stats.Backends, func(b api.Backend) bool { return b.Name == begun[0].name && b.Idle > 0 })
+	})
 	lost := 0
 	for _, r := range sessions {
 		if event, _ := talk(resume(r)); !strings.Contains(event, `"type":"session.resumed"`) {

@@ -20,7 +20,7 @@ func TestTracingIsOff(t *testing.T) {
 		s.OTLPEndpoint = endpoint
 		p, o, before := &Proxy{settings: s, log: slog.New(slog.DiscardHandler)}, session.Options{}, runtime.NumGoroutine()
 		p.startTracing(&o)
-		if o.Admission.Trace != nil || o.Relay.Ended != nil || p.tracer != nil || runtime.NumGoroutine() != before {
+		if o.Admission.Trace != nil || o.Relay.Ended != nil || p.tracer != nil || runtime.NumGoroutine() > before {
 			t.Errorf("endpoint %q: %+v, %d goroutines, %d before", endpoint, o, runtime.NumGoroutine(), before)
 		}
 		p.endTracing()

@@ -124,7 +124,10 @@ func TestUsageAndQuota(t *testing.T) {
 	s.start()
 	defer func() { s.proxy.Shutdown() }()
 	s.used(2)
-	client, _, err := s.dial(4)
+	client, _, err := s.dial(2)
+	if err == nil { // in one message, so that the quota is not used up by a part of it
+		err = client.WriteMessage(websocket.BinaryMessage, make([]byte, 64000))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,9 @@ func TestExternalCheck(t *testing.T) {
 	r := newRig(t)
 	r.serve("a", server.URL(), 4)
 	r.apply(func(c *config.Content) {
-		putService(c, "stt", func(s *config.Service) { s.Auth, s.AuthURL, s.AuthCache = []string{"external"}, checker.URL, time.Hour })
+		putService(c, "stt", func(s *config.Service) {
+			s.Auth, s.AuthURL, s.AuthCache, s.AuthTimeout = []string{"external"}, checker.URL, time.Hour, wstest.Timeout
+		})
 	})
 	status := func(token string) int {
 		c, status := r.ask("/stt", "", "Authorization", "Bearer "+token)

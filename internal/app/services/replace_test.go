@@ -38,7 +38,7 @@ func TestReplacementIsWarmed(t *testing.T) {
 	a := startServer(t, 2)
 	url, answer := slowServer(t)
 	r.apply(func(c *config.Content) {
-		putService(c, "stt", func(s *config.Service) { s.Queue = 0 })
+		putService(c, "stt", func(s *config.Service) { s.Queue, s.DialTimeout = 0, 2*wstest.Timeout })
 		putBackend(c, "a", "stt", a.URL(), 2, nil)
 	})
 	r.idle("a", 2)
@@ -93,7 +93,7 @@ func TestReplacementByState(t *testing.T) {
 			a := startServer(t, 2)
 			url, answer := slowServer(t)
 			r.apply(func(content *config.Content) {
-				putService(content, "stt", func(s *config.Service) { s.Queue = 0 })
+				putService(content, "stt", func(s *config.Service) { s.Queue, s.DialTimeout = 0, 2*wstest.Timeout })
 				putBackend(content, "a", "stt", a.URL(), 2, nil)
 				c.before(content, url)
 			})

@@ -124,7 +124,7 @@ func putService(c *config.Content, name string, change func(*config.Service)) {
 	if !ok {
 		s = config.DefaultService()
 		s.Path, s.Profile, s.PingInterval, s.QueueTimeout = "/"+name, "echo", 0, wstest.Timeout
-		s.SlowStart = 0
+		s.SlowStart, s.CloseTimeout = 0, wstest.Timeout // a server that has not seen a connection's end counts it
 	}
 	if change != nil {
 		change(&s)

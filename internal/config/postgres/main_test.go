@@ -12,6 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // server is the one of all tests that need no other; nil if there can be none.
@@ -62,6 +63,7 @@ func opener(dsn string) func(testing.TB, config.Options) config.Store {
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.lockTimeout = wstest.Timeout
 		return s
 	}
 }
@@ -73,6 +75,7 @@ func open(t testing.TB, dsn string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.lockTimeout = wstest.Timeout
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -30,6 +30,8 @@ type Store struct {
 	poller  *config.Poller // static
 	watcher *watcher       // owned by the poller's goroutine
 	closed  atomic.Bool
+
+	lockTimeout time.Duration // static: how long a writer waits for another one
 }
 
 var _ config.Store = (*Store)(nil)
@@ -44,8 +46,8 @@ const (
 	defaultPoll, calmPoll = time.Second, 5 * time.Second
 	// connectTimeout is how long connecting to one host may take.
 	connectTimeout = pgconnect.Timeout
-	// lockTimeout is how long a writer waits for another one.
-	lockTimeout = 5 * time.Second
+	// defaultLockTimeout is how long a writer waits for another one.
+	defaultLockTimeout = 5 * time.Second
 )
 
 // Open returns the store in a database that is given as a URL (postgres://user@host/name) or as settings (host=... user=...),
@@ -59,7 +61,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 	if !strings.Contains(dsn, "pool_max_conns") {
 		c.MaxConns = 4
 	}
-	s := new(Store)
+	s := &Store{lockTimeout: defaultLockTimeout}
 	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
 		return nil, fmt.Errorf("database: %w", err)
@@ -70,7 +72,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 }
 
 // explain translates an error of PostgreSQL for an operator.
-func explain(err error) error {
+func (s *Store) explain(err error) error {
 	var failure *pgconn.PgError
 	if pgconnect.IsOutage(err) {
 		return config.Unreachable(pgconnect.Plain(err))
@@ -87,7 +89,7 @@ func explain(err error) error {
 	case "3F000", "42P01": // invalid_schema_name, undefined_table
 		return fmt.Errorf("%w: the database has no wsbouncer tables: run wsbouncer migrate: %w", config.ErrSchema, err)
 	case "55P03": // lock_not_available
-		return fmt.Errorf("another transaction has kept the configuration locked for %v: %w", lockTimeout, err)
+		return fmt.Errorf("another transaction has kept the configuration locked for %v: %w", s.lockTimeout, err)
 	}
 	return err
 }
@@ -114,18 +116,18 @@ func (s *Store) transact(ctx context.Context, write bool, f func(*tables.Tables)
 		if s.closed.Load() {
 			return config.ErrClosed
 		}
-		return fmt.Errorf("database: %w", explain(err))
+		return fmt.Errorf("database: %w", s.explain(err))
 	}
 	defer func() { // after a commit it does nothing
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
 		defer cancel()
 		_ = tx.Rollback(ctx)
 	}()
-	commit, err := f(&tables.Tables{Dialect: dialect, Tx: transaction{tx}})
+	commit, err := f(&tables.Tables{Dialect: dialect, Tx: transaction{tx, s.lockTimeout}})
 	if err == nil && commit {
 		err = tx.Commit(ctx)
 	}
-	return explain(err)
+	return s.explain(err)
 }
 
 // Watch implements [config.Store].

@@ -279,6 +279,7 @@ func TestPasswords(t *testing.T) {
 func TestLocked(t *testing.T) {
 	dsn := migrated(t)
 	s := open(t, dsn)
+	s.lockTimeout = 200 * time.Millisecond
 	before := configtest.Fill(t, s)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
@@ -423,7 +424,7 @@ func TestCalm(t *testing.T) {
 
 // TestPooler says what to do where a connection pooler, such as PgBouncer, gives each transaction another connection.
 func TestPooler(t *testing.T) {
-	err := explain(fmt.Errorf("reading the schema version: %w", &pgconn.PgError{Code: "26000"}))
+	err := new(Store).explain(fmt.Errorf("reading the schema version: %w", &pgconn.PgError{Code: "26000"}))
 	if !strings.Contains(err.Error(), "add default_query_exec_mode=exec") || errors.Is(err, config.ErrUnreachable) {
 		t.Error(err)
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,7 +11,10 @@ import (
 )
 
 // transaction is a [tables.Tx].
-type transaction struct{ tx pgx.Tx }
+type transaction struct {
+	tx          pgx.Tx
+	lockTimeout time.Duration
+}
 
 // Query implements [tables.Tx].
 func (t transaction) Query(ctx context.Context, statement string, args ...any) ([][]*string, error) {
@@ -30,7 +34,7 @@ func (t transaction) Exec(ctx context.Context, statement string, args ...any) er
 
 // Lock implements [tables.Tx]. The table's trigger takes the lock whether or not there is a row to delete.
 func (t transaction) Lock(ctx context.Context) error {
-	if err := t.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
+	if err := t.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", t.lockTimeout.Milliseconds())); err != nil {
 		return err
 	}
 	return t.Exec(ctx, "DELETE FROM wsbouncer.backends WHERE false")

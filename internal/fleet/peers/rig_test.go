@@ -14,6 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // rig is a fleet whose proxies' own answers the test plays.
@@ -50,7 +51,7 @@ func newRig(t *testing.T, names ...string) *rig {
 	r := &rig{t: t, unseen: make(map[fleet.ID]time.Duration)}
 	for i, name := range names {
 		p := &proxy{rig: r, id: fleet.ID(strings.Repeat(string(rune('a'+i)), 16)), name: name}
-		p.peers = New(Options{Ledger: p, Token: func() string { return p.token }, Announced: func(at string) bool { return at == p.server.URL }})
+		p.peers = New(Options{Ledger: p, Timeout: wstest.Timeout, Token: func() string { return p.token }, Announced: func(at string) bool { return at == p.server.URL }})
 		p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 		t.Cleanup(p.server.Close)
 		t.Cleanup(p.peers.Close)

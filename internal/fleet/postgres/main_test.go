@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // server is the one of all tests that need no other; nil if there can be none.
@@ -74,6 +75,7 @@ func openStore(t testing.TB, dsn string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.timeout = wstest.Timeout
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

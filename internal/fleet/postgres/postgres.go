@@ -52,7 +52,7 @@ type Store struct {
 	config *pgx.ConnConfig // static: of the connection that listens
 	log    *slog.Logger    // static
 
-	firstRetry time.Duration // static
+	firstRetry, timeout time.Duration // static
 
 	closed    atomic.Bool
 	listeners sync.WaitGroup
@@ -97,7 +97,7 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
 	// Trying out a connection first would double what an exchange of a ledger at rest costs. One that fails is repeated soon.
 	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	s := &Store{config: c.ConnConfig.Copy(), log: o.Log, firstRetry: firstRetry, recovered: make(chan struct{}, 1)}
+	s := &Store{config: c.ConnConfig.Copy(), log: o.Log, firstRetry: firstRetry, timeout: callTimeout, recovered: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -128,7 +128,7 @@ func (s *Store) call(ctx context.Context, f func(context.Context) error) error {
 	if s.closed.Load() {
 		return errClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	err := f(ctx)
 	if err != nil && s.closed.Load() {

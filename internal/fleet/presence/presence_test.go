@@ -203,7 +203,16 @@ func needsKernel(t *testing.T) {
 // admin plays the admin API of a process.
 func admin(t *testing.T, id *fleet.ID) *httptest.Server {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(Header, string(*id)) }))
+	address, err := freeport.Address() // no other socket takes it once it is closed
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(Header, string(*id)) }))
+	_ = s.Listener.Close()
+	if s.Listener, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }

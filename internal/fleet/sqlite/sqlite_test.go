@@ -16,6 +16,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,6 +32,7 @@ func open(t testing.TB, path string, log *bytes.Buffer) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.timeout = wstest.Timeout
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -216,9 +216,11 @@ func TestFailures(t *testing.T) {
 			if h := wait(t, done); h.err == nil || !strings.Contains(h.err.Error(), c.says) {
 				t.Errorf("the running process: %v; want %q", h.err, c.says)
 			}
-			if _, err := net.Dial("tcp", o.Sockets[0].Listener.Addr().String()); err != nil {
-				t.Errorf("its socket: %v", err)
+			nc, err := net.Dial("tcp", o.Sockets[0].Listener.Addr().String())
+			if err != nil {
+				t.Fatalf("its socket: %v", err)
 			}
+			_ = nc.Close()
 		})
 	}
 }
@@ -226,10 +228,10 @@ func TestFailures(t *testing.T) {
 // A successor that says nothing is given up, and hears that.
 func TestSilent(t *testing.T) {
 	ours, theirs := pair(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
 	done := begin(ctx, ours, offer(t))
 	s, err := Ask(t.Context(), theirs, successor)
+	cancel(context.DeadlineExceeded)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,13 +122,13 @@ func TestVariables(t *testing.T) {
 	for name, text := range map[string]string{
 		"OTEL_EXPORTER_OTLP_HEADERS": "x-general=1", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "Authorization=Bearer%20abc, x-tenant = a=b ,User-Agent=mine",
 		"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.File(), "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": certificate, "OTEL_EXPORTER_OTLP_CLIENT_KEY": key,
-		"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_EXPORTER_OTLP_TIMEOUT": "2500",
+		"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_EXPORTER_OTLP_TIMEOUT": "62500",
 	} {
 		t.Setenv(name, text)
 	}
 	log := new(bytes.Buffer)
 	client, err := newClient(server.URL+"/v1/traces", slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil || log.Len() > 0 || client.http.Timeout != 2500*time.Millisecond {
+	if err != nil || log.Len() > 0 || client.http.Timeout != 62500*time.Millisecond {
 		t.Fatalf("%v, time-out %v, the log says %s", err, client.http.Timeout, log)
 	}
 	defer func() { _ = client.Stop(t.Context()) }()

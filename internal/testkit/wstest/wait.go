@@ -90,16 +90,10 @@ func FreeAddress(t testing.TB) string {
 	return address
 }
 
-// RefusingAddress returns a loopback address that refuses connections until the test ends: a client's socket holds its port, so
+// RefusingAddress returns a loopback address that refuses connections until the test ends: an open connection holds its port, so
 // that no other socket can get it meanwhile.
 func RefusingAddress(t testing.TB) string {
 	t.Helper()
-	listener := Listen(t)
-	held, err := net.Dial("tcp", listener.Addr().String())
-	_ = listener.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = held.Close() })
-	return held.LocalAddr().String()
+	_, far := Pair(t)
+	return far.LocalAddr().String()
 }

@@ -117,12 +117,17 @@ func TestLostAddress(t *testing.T) {
 // A server that refuses one connection is not asked again from another address.
 func TestRefused(t *testing.T) {
 	listener := listen(t, "127.0.0.1:0")
-	gone, err := net.Dial("tcp", listener.Addr().String()) // no other test's server gets its port
-	_ = listener.Close()
+	gone, err := net.Dial("tcp", listener.Addr().String()) // no other test's server gets its port while it is open at both ends
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer gone.Close()
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	_ = listener.Close()
 	dials := 0
 	count := net.Dialer{Control: func(string, string, syscall.RawConn) error { dials++; return nil }}
 	_, err = New(addresses(t, "127.0.0.2", "127.0.0.3")).Dial(t.Context(), count, gone.LocalAddr().String())

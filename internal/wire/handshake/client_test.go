@@ -410,12 +410,17 @@ func TestNoServerListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := net.Dial("tcp", listener.Addr().String()) // no other test's server gets its port
-	_ = listener.Close()
+	held, err := net.Dial("tcp", listener.Addr().String()) // no other test's server gets its port while it is open at both ends
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	_ = listener.Close()
 	target := parsed(t, "ws://"+held.LocalAddr().String())
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Error(err)
