@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -64,11 +65,11 @@ func (r *rig) checkEndings(onset time.Time, broken int, within time.Duration) {
 	found, told, cut := 0, 0, 0
 	var longest time.Duration
 	for _, c := range r.crowd.clients {
-		e, logged := r.journal.session(c)
-		if !logged {
-			r.t.Errorf("client %d: no record of its session", c.id)
-			continue
-		}
+		var e entry
+		wstest.Eventually(r.t, fmt.Sprintf("the record of client %d's session is there", c.id), func() (logged bool) { // it follows the session's end
+			e, logged = r.journal.session(c)
+			return logged
+		})
 		if e.code == 1000 && c.code == 1000 {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // acting starts an admin API whose actions only say what they were asked for, with the backends gpu-1 (zone a) and gpu-2, and returns its
@@ -111,9 +112,7 @@ func TestActions(t *testing.T) {
 // A proxy that is not there is not asked again for each name.
 func TestActionUnreachable(t *testing.T) {
 	alone(t)
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	status, _, messages := command("service", "pause", "a", "b", "--admin", server.URL)
+	status, _, messages := command("service", "pause", "a", "b", "--admin", "http://"+wstest.RefusingAddress(t))
 	if n := strings.Count(messages, "no proxy answers at"); status != 1 || n != 1 {
 		t.Errorf("status %d, %s", status, messages)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // init names the profile of a server, and writes files that check takes. It overwrites nothing.
@@ -69,6 +70,7 @@ func TestInitWithoutAFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer server.Close()
 	url := server.URL()
 	t.Chdir(t.TempDir())
 	status, out, messages := command("init", url, "--profile", "one-shot", "--connections", "3")
@@ -86,8 +88,7 @@ func TestInitWithoutAFit(t *testing.T) {
 	refused([]string{url, "--profile", "realtimestt"}, 1, "the profile realtimestt was not seen to fit this server, and nothing was written: ")
 	full := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
 	refused([]string{full}, 1, "the server has refused every connection, so that nothing shows which profile fits: server answered 503")
-	server.Close()
-	refused([]string{url}, 1, "connection refused: is the server running at this address?\n")
+	refused([]string{"ws://" + wstest.RefusingAddress(t)}, 1, "connection refused: is the server running at this address?\n")
 	for _, wrong := range []string{"http://127.0.0.1:1/", "localhost"} {
 		refused([]string{wrong}, 2, "Error: argument URL: ")
 		if _, _, messages := command("init", wrong); strings.Contains(messages, "Trying") {

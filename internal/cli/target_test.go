@@ -207,7 +207,11 @@ func TestConcurrentWriters(t *testing.T) {
 		all.Go(func() {
 			for n := range each {
 				args := append([]string{"backend", "set", "gpu-1", "--label", fmt.Sprintf("w%d-%d=x", w, n)}, ways[w%len(ways)]...)
-				if status, _, messages := command(args...); status != 0 {
+				status, _, messages := command(args...)
+				for end := wstest.Deadline(); status == 1 && strings.Contains(messages, " locked for ") && time.Now().Before(end); {
+					status, _, messages = command(args...) // as an operator would, on a machine that stood still
+				}
+				if status != 0 {
 					t.Errorf("%v: status %d: %s", args, status, messages)
 				}
 			}

@@ -208,7 +208,7 @@ func TestChurnEndsOnTimeIfTheServerDiesEarly(t *testing.T) {
 			o := churning("ws" + strings.TrimPrefix(server.URL, "http"))
 			o.Connections, o.SessionLength, o.Duration = 3, 10*time.Millisecond, 200*time.Millisecond
 			if silent {
-				o.ConnectTimeout = 100 * time.Millisecond
+				o.ConnectTimeout = time.Second
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()

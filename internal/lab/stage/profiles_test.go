@@ -59,7 +59,7 @@ func TestProfiles(t *testing.T) {
 				sessions = 700
 			}
 			set := set(t, 16, Options{
-				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond},
+				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond, Silence: time.Hour},
 				Proxy:  withProfile(t, protocol, risk),
 			})
 			report := huntOn(t, set, hunt.Options{Protocol: protocol, Sessions: sessions, Seed: 6, Concurrency: 32, Settings: 0.02})
@@ -86,7 +86,7 @@ func TestProfilesWithoutReset(t *testing.T) {
 				accepted += ", " + risk
 			}
 			set := set(t, 4, Options{
-				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond},
+				Server: sim.Options{Protocol: protocol, Jitter: time.Millisecond, Silence: time.Hour},
 				Proxy:  withProfile(t, protocol, accepted),
 			})
 			report := huntOn(t, set, hunt.Options{Protocol: protocol, Sessions: 3000, Seed: 6, Timeout: 300 * time.Millisecond})
@@ -136,7 +136,7 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 				t.Fatal(err)
 			}
 			set := set(t, 16, Options{
-				Server: sim.Options{Protocol: test.protocol, Nasty: nasty, Jitter: time.Millisecond},
+				Server: sim.Options{Protocol: test.protocol, Nasty: nasty, Jitter: time.Millisecond, Silence: time.Hour},
 				Proxy:  withProfile(t, test.protocol, risks[test.protocol], "reset: {timeout: 300ms}"),
 			})
 			report := huntOn(t, set, hunt.Options{

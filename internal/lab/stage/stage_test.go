@@ -55,7 +55,7 @@ func TestOneShot(t *testing.T) {
 	for _, protocol := range hunt.Dialogues() {
 		t.Run(protocol, func(t *testing.T) {
 			s := set(t, 4, Options{
-				Server: sim.Options{Protocol: protocol, Nasty: sim.NastyOptions{LatePartials: 0.5, OvertakenFinal: 0.2}},
+				Server: sim.Options{Protocol: protocol, Nasty: sim.NastyOptions{LatePartials: 0.5, OvertakenFinal: 0.2}, Silence: time.Hour},
 				Proxy: func(s *app.Settings) {
 					s.Profile = "one-shot"
 					if protocol == sim.FunASR {

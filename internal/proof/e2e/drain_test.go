@@ -39,6 +39,7 @@ func TestDrain(t *testing.T) {
 			if status, body := p.get("/healthz"); status != http.StatusOK {
 				t.Errorf("/healthz: %d %s", status, body)
 			}
+			p.awaitLog("draining")
 			if nc, err := net.Dial("tcp", p.address); err == nil {
 				_ = nc.Close()
 				t.Error("a new client was accepted")

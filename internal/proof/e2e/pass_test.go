@@ -36,7 +36,7 @@ func TestPass(t *testing.T) {
 	}))
 	t.Cleanup(h.Close)
 	p := startProxy(t, "--backend", "ws"+strings.TrimPrefix(h.URL, "http")+"/api", "--path", "/v1", "--pass", "path,query", "--pass",
-		"header:authorization,subprotocol", "--warm", "0", "--connections", "4", "--log-level", "debug", "--queue-timeout", "2s")
+		"header:authorization,subprotocol", "--warm", "0", "--connections", "4", "--log-level", "debug")
 	dial := func(target, key string, offers ...string) (*websocket.Conn, *http.Response, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 		defer cancel()

@@ -91,6 +91,10 @@ func TestAges(t *testing.T) {
 			}
 			runs.Go(func() {
 				report := run(t, o)
+				// While the machine stands still, connections age and sessions do not.
+				for tries := 1; tries < 4 && !direct && report.Moved < 3*3 && report.Slowest > time.Second; tries++ {
+					report = run(t, o)
+				}
 				switch err := report.Err(); {
 				case direct && report.FailedSessions() < 3:
 					t.Errorf("%s: of clients of the servers, only %d saw the end", protocol, report.FailedSessions())

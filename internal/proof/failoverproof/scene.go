@@ -36,7 +36,7 @@ type scene struct {
 
 func newScene(ctx context.Context, o Options) (*scene, error) {
 	s := &scene{o: o, moves: make(map[string]int)}
-	server := sim.Options{Protocol: o.Protocol, Latency: o.Latency, Jitter: o.Latency, Seed: o.Seed}
+	server := sim.Options{Protocol: o.Protocol, Latency: o.Latency, Jitter: o.Latency, Seed: o.Seed, Silence: time.Hour}
 	server.Fail.Age, server.Fail.Notice = o.Age, o.Notice
 	if o.Outside != nil {
 		s.servers = o.Outside.Servers

@@ -219,7 +219,7 @@ func (r *proof) startServers() error {
 func (r *proof) configure(ctx context.Context) error {
 	commands := [][]string{{"migrate"}, {
 		"service", "add", "echo", "--path", "/echo", "--profile", "echo", "--queue", "100000", "--queue-timeout", patience.String(),
-		"--slow-start", "0s", "--ping-interval", "4s", "--ping-timeout", "3s", "--close-timeout", "2s",
+		"--slow-start", "0s", "--ping-interval", "4s", "--ping-timeout", "30s", "--close-timeout", "2s",
 	}}
 	for _, s := range r.servers {
 		commands = append(commands, []string{"backend", "add", s.name, s.sim.URL(), "--service", "echo", "--connections", strconv.Itoa(s.cap)})

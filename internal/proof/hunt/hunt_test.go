@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // With a connection of its own, no session gets anything of another; each that ends in order gets its last result, and nothing
@@ -128,9 +129,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: got %s", test.want, report.String())
 		}
 	}
-	gone := serve(t, sim.Vosk, sim.NastyOptions{})
-	gone.Close()
-	report := run(t, Options{URL: gone.URL(), Protocol: sim.Vosk, Sessions: 10})
+	report := run(t, Options{URL: "ws://" + wstest.RefusingAddress(t), Protocol: sim.Vosk, Sessions: 10})
 	if report.Failed() != 10 {
 		t.Errorf("no server: got %s", report.String())
 	}

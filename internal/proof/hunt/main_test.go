@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve runs a simulated server for the time of the test.
 func serve(t testing.TB, protocol string, n sim.NastyOptions) *sim.Server {
 	t.Helper()
-	s, err := sim.Start(sim.Options{Protocol: protocol, Nasty: n})
+	s, err := sim.Start(sim.Options{Protocol: protocol, Nasty: n, Silence: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,14 +3,13 @@ package kit
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// adminTimeout is how long the admin API may take to answer.
-const adminTimeout = 5 * time.Second
+// adminTimeout is how long the admin API may take to answer, on a machine that stands still meanwhile, too.
+const adminTimeout = StartTimeout
 
 // Admin asks the admin API of a proxy, over a connection of its own each time. Its methods may be called from any goroutine.
 type Admin struct {

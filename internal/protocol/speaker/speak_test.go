@@ -188,7 +188,7 @@ func TestLate(t *testing.T) {
 // A session that is to be brief ends after its first result, and one that is cut has no end.
 func TestBriefAndCut(t *testing.T) {
 	server := serve(t, sim.Options{Protocol: sim.DashScope})
-	brief, err := speak(t, server, "dashscope", tone(16000, 1, 40*time.Second), speaker.Options{Pace: 20, Brief: true})
+	brief, err := speak(t, server, "dashscope", tone(16000, 1, 40*time.Second), speaker.Options{Pace: 2, Brief: true})
 	if err != nil || !brief.Complete || brief.Audio > 300 { // of 400; without the rest of a busy machine, 3
 		t.Errorf("%v, %d messages of audio, complete %v", err, brief.Audio, brief.Complete)
 	}

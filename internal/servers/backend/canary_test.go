@@ -50,7 +50,10 @@ func canaryRig(t *testing.T, o sim.Options, connections int, c Canary) (*rig, *s
 		if err != nil {
 			t.Fatal(err)
 		}
-		options.Target, options.Canary, options.CloseTimeout = target, &c, time.Second
+		options.Target, options.Canary = target, &c
+		if o.Nasty.SilentDeath > 0 { // it never closes
+			options.CloseTimeout = time.Second
+		}
 		options.Settings = pool.Settings{Cap: connections, Warm: connections, Weight: 1}
 	})
 	return r, server

@@ -73,7 +73,8 @@ func newRigOver(t testing.TB, overTLS bool, name string, change func(*Options, *
 
 // end takes everything down and checks that the books balance.
 func (r *rig) end() {
-	r.server.Close()
+	r.server.HangUpAll()
+	defer r.server.Close() // after the backend, which may dial it until it is closed
 	wstest.Eventually(r.t, "all leases end", func() bool {
 		s := r.Stats()
 		return s.Leased == 0 && s.Resetting == 0

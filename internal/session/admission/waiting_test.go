@@ -69,7 +69,8 @@ func newQueueRig(t *testing.T, name string, timeout time.Duration) *queueRig {
 	t.Cleanup(func() {
 		r.gate.StopAccepting()
 		r.gate.Close()
-		script.Close()
+		script.HangUpAll()
+		defer script.Close() // after the backend, which may dial it until it is closed
 		ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 		defer cancel()
 		r.backend.Close(ctx)

@@ -130,7 +130,7 @@ func TestBadOrigins(t *testing.T) {
 			o.Gate = func(o *admission.Options) {
 				believe(o)
 				if c.status == http.StatusRequestTimeout {
-					o.Limits.HandshakeTimeout = 50 * time.Millisecond
+					o.Limits.HandshakeTimeout = 500 * time.Millisecond
 				}
 			}
 			r := newRig(t, o)

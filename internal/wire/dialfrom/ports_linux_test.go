@@ -110,10 +110,16 @@ func deaf(t *testing.T, port int) {
 func TestSilentFamily(t *testing.T) {
 	server := listen(t, "127.0.0.1:0").Addr().(*net.TCPAddr)
 	deaf(t, server.Port)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
 	both := named(t, "::1", "127.0.0.1")
-	nc, err := New(addresses(t, "::1", "127.0.0.2")).Dial(ctx, both, fmt.Sprintf("%s:%d", name, server.Port))
+	dial := func() (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		return New(addresses(t, "::1", "127.0.0.2")).Dial(ctx, both, fmt.Sprintf("%s:%d", name, server.Port))
+	}
+	nc, err := dial()
+	for tries := 1; errors.Is(err, context.DeadlineExceeded) && tries < 3; tries++ { // the machine may have stood still
+		nc, err = dial()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
