@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
@@ -20,6 +21,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // What names the configuration: flags, WSBOUNCER_ADMIN, WSBOUNCER_DATABASE, the socket of this machine's proxy, in that order.

@@ -168,7 +168,7 @@ func TestFinds(t *testing.T) {
 				r, err = try(t, c.protocol, sim.Options{Protocol: c.protocol, Nasty: c.nasty, Fail: c.fail}, func(o *Options) {
 					o.Settings = c.settings
 					switch name {
-					case "silent death", "reset ignored by F", "early done": // what is awaited does not come
+					case "silent death", "reset ignored", "reset ignored by F", "early done": // what is awaited does not come
 						o.Wait = time.Second
 					case "unasked greeting": // there is one chance to hear it
 						o.Watch = 500 * time.Millisecond
