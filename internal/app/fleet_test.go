@@ -173,7 +173,7 @@ func TestSuccessorWithoutPlaces(t *testing.T) {
 // may where that one cannot either, or may have all the places that there are.
 func TestSuccessorWithoutConnections(t *testing.T) {
 	t.Parallel()
-	good, bad := wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, "ws://"+wstest.RefusingAddress(t)
+	good, bad := wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, "ws://"+wstest.FreeAddress(t)
 	directory := t.TempDir()
 	start := func(url, fleet string, warm int) *Proxy {
 		s := DefaultSettings()

@@ -112,7 +112,7 @@ func TestActions(t *testing.T) {
 // A proxy that is not there is not asked again for each name.
 func TestActionUnreachable(t *testing.T) {
 	alone(t)
-	status, _, messages := command("service", "pause", "a", "b", "--admin", "http://"+wstest.RefusingAddress(t))
+	status, _, messages := command("service", "pause", "a", "b", "--admin", "http://"+wstest.FreeAddress(t))
 	if n := strings.Count(messages, "no proxy answers at"); status != 1 || n != 1 {
 		t.Errorf("status %d, %s", status, messages)
 	}

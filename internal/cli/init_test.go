@@ -88,7 +88,7 @@ func TestInitWithoutAFit(t *testing.T) {
 	refused([]string{url, "--profile", "realtimestt"}, 1, "the profile realtimestt was not seen to fit this server, and nothing was written: ")
 	full := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
 	refused([]string{full}, 1, "the server has refused every connection, so that nothing shows which profile fits: server answered 503")
-	refused([]string{"ws://" + wstest.RefusingAddress(t)}, 1, "connection refused: is the server running at this address?\n")
+	refused([]string{"ws://" + wstest.FreeAddress(t)}, 1, "connection refused: is the server running at this address?\n")
 	for _, wrong := range []string{"http://127.0.0.1:1/", "localhost"} {
 		refused([]string{wrong}, 2, "Error: argument URL: ")
 		if _, _, messages := command("init", wrong); strings.Contains(messages, "Trying") {

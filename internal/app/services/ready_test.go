@@ -100,7 +100,7 @@ func TestNotReadyWithOpenCircuits(t *testing.T) {
 func TestReadyWithOneOfTwo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	a, b := startMoody(t), "ws://"+wstest.RefusingAddress(t)
+	a, b := startMoody(t), "ws://"+wstest.FreeAddress(t)
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", quickToTrip)
 		putBackend(c, "a", "stt", a.URL, 1, nil)
@@ -172,7 +172,7 @@ func TestNotReadyBeforeDiscoveredWereTried(t *testing.T) {
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	a, url := startMoody(t), "ws://"+wstest.RefusingAddress(t)
+	a, url := startMoody(t), "ws://"+wstest.FreeAddress(t)
 	release := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(silent.Close)
@@ -305,7 +305,7 @@ func TestReadyWithOneOfTwoServices(t *testing.T) {
 		putBackend(c, "b", "tts", b.URL, 1, nil)
 		putService(c, "new", nil) // without a server
 		putService(c, "dead", quickToTrip)
-		putBackend(c, "c", "dead", "ws://"+wstest.RefusingAddress(t), 1, nil)
+		putBackend(c, "c", "dead", "ws://"+wstest.FreeAddress(t), 1, nil)
 	})
 	r.awaitReady()
 	drop(b, r.join("/tts"))

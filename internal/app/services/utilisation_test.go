@@ -13,12 +13,12 @@ import (
 func TestUtilisation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	a, dead := startMoody(t), "ws://"+wstest.RefusingAddress(t)
+	a, dead := startMoody(t), "ws://"+wstest.FreeAddress(t)
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", quickToTrip)
 		putBackend(c, "a", "stt", a.URL, 4, nil)
 		putBackend(c, "dead", "stt", dead, 12, nil)
-		putBackend(c, "drained", "stt", "ws://"+wstest.RefusingAddress(t), 100, func(b *config.Backend) { b.State = "draining" })
+		putBackend(c, "drained", "stt", "ws://"+wstest.FreeAddress(t), 100, func(b *config.Backend) { b.State = "draining" })
 	})
 	r.idle("a", 4)
 	wstest.Eventually(t, "the dead one is out of service", func() bool { return !r.backend("dead").Usable })

@@ -70,7 +70,7 @@ func TestErrors(t *testing.T) {
 
 // A server that cannot be reached, or is not a proxy, is named.
 func TestUnreachable(t *testing.T) {
-	closed := wstest.RefusingAddress(t)
+	closed := wstest.FreeAddress(t)
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	elsewhere := httptest.NewServer(http.RedirectHandler("http://"+closed, http.StatusFound))

@@ -26,11 +26,12 @@ func begin(ctx context.Context, conn *sql.Conn, writing bool) (tx *sql.Tx, err e
 	if err := setBusyTimeout(ctx, conn, step); err != nil {
 		return nil, err
 	}
+	// By the clock alone, a writer would give up after a standstill of the machine, in which nobody could release the lock.
 	for attempts, deadline := 1, time.Now().Add(busyTimeout); ; attempts++ {
 		tx, err = conn.BeginTx(ctx, nil)
 		var failure *sqlite.Error
 		isBusy := errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_BUSY
-		if !isBusy || ctx.Err() != nil || attempts >= int(busyTimeout/step) && time.Now().After(deadline) { // after a standstill of the machine, it has not waited
+		if !isBusy || ctx.Err() != nil || attempts >= int(busyTimeout/step) && time.Now().After(deadline) {
 			break
 		}
 	}

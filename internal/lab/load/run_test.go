@@ -233,7 +233,7 @@ func TestRunGivesUpOnAServerThatDoesNotRead(t *testing.T) {
 }
 
 func TestRunCountsConnectFailures(t *testing.T) {
-	refused := "ws://" + wstest.RefusingAddress(t)
+	refused := "ws://" + wstest.FreeAddress(t)
 	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "full", http.StatusServiceUnavailable)
 	}))

@@ -304,7 +304,7 @@ func TestSampling(t *testing.T) {
 
 // A collector that refuses costs a line of the log a minute, and its closing is not delayed.
 func TestDeadCollector(t *testing.T) {
-	r := newRig(t, 1, "http://"+wstest.RefusingAddress(t)+"/v1/traces")
+	r := newRig(t, 1, "http://"+wstest.FreeAddress(t)+"/v1/traces")
 	for range 3 * batched {
 		r.end(nil, nil)
 	}

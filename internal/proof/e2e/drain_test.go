@@ -120,7 +120,7 @@ func TestSecondSignal(t *testing.T) {
 // TestInterrupt ends the proxy with the other signal, while its backend cannot be reached.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	p := startProxy(t, "--backend", "ws://"+wstest.RefusingAddress(t), "--drain-timeout", "1h")
+	p := startProxy(t, "--backend", "ws://"+wstest.FreeAddress(t), "--drain-timeout", "1h")
 	p.awaitUnready("refused")
 	p.signal(syscall.SIGINT)
 	p.wait(0)

@@ -32,7 +32,7 @@ func TestUnusableBackends(t *testing.T) {
 	}{
 		{"no WebSocket", "ws" + strings.TrimPrefix(plain.URL, "http"), "server answered 200 OK instead of upgrading", nil},
 		{"full", full.url, "server answered 503 Service Unavailable instead of upgrading", nil},
-		{"no server", "ws://" + wstest.RefusingAddress(t), "connection refused", nil},
+		{"no server", "ws://" + wstest.FreeAddress(t), "connection refused", nil},
 		{"no answer", "ws://" + mute(t), "no answer to the upgrade request", []string{"--dial-timeout", "300ms"}},
 		{"no HTTP", "ws://" + greeter(t, "SSH-2.0-OpenSSH\r\n\r\n"), "did not answer with HTTP/1.1", nil},
 		{"leaves", "ws://" + greeter(t, ""), "", nil}, // how, is up to the moment
@@ -101,7 +101,7 @@ func greeter(t testing.TB, text string) string {
 // TestOneBadBackend has one server of two down: clients are served by the other, /readyz is 200, and the statistics name the one.
 func TestOneBadBackend(t *testing.T) {
 	t.Parallel()
-	good, bad := startSim(t), "ws://"+wstest.RefusingAddress(t)
+	good, bad := startSim(t), "ws://"+wstest.FreeAddress(t)
 	p := startProxy(t, "--backend", bad, "--backend", good.url, "--profile", "echo", "--connections", "1")
 	p.awaitReady()
 	if b := p.stats().Backends[0]; b.URL != bad || b.Reachable || !strings.Contains(b.Reason, "refused") {

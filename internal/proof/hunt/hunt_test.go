@@ -129,7 +129,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: got %s", test.want, report.String())
 		}
 	}
-	report := run(t, Options{URL: "ws://" + wstest.RefusingAddress(t), Protocol: sim.Vosk, Sessions: 10})
+	report := run(t, Options{URL: "ws://" + wstest.FreeAddress(t), Protocol: sim.Vosk, Sessions: 10})
 	if report.Failed() != 10 {
 		t.Errorf("no server: got %s", report.String())
 	}

@@ -8,9 +8,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// adminTimeout is how long the admin API may take to answer, on a machine that stands still meanwhile, too.
-const adminTimeout = StartTimeout
-
 // Admin asks the admin API of a proxy, over a connection of its own each time. Its methods may be called from any goroutine.
 type Admin struct {
 	Token   string // sent with each request, if there is one; set before the first
@@ -32,7 +29,7 @@ func (a *Admin) Get(ctx context.Context, path string, to any) error {
 		return err
 	}
 	defer c.Close()
-	return c.Do(ctx, client.Request{Path: path, Timeout: adminTimeout}, to)
+	return c.Do(ctx, client.Request{Path: path, Timeout: StartTimeout}, to)
 }
 
 // Stats returns the proxy's statistics.

@@ -94,7 +94,7 @@ func TestReasons(t *testing.T) {
 
 func TestNoServerListens(t *testing.T) {
 	t.Parallel()
-	target, err := handshake.ParseTarget("ws://" + wstest.RefusingAddress(t))
+	target, err := handshake.ParseTarget("ws://" + wstest.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}

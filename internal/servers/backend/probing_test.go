@@ -72,7 +72,7 @@ func TestProbeHTTP(t *testing.T) {
 	if err := probeHTTP(wstest.Context(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), new(handshake.Target)); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error: %v", err)
 	}
-	if err := probeHTTP(wstest.Context(t), parse(t, "http://"+wstest.RefusingAddress(t)), new(handshake.Target)); err == nil {
+	if err := probeHTTP(wstest.Context(t), parse(t, "http://"+wstest.FreeAddress(t)), new(handshake.Target)); err == nil {
 		t.Error("no server listens, and all is well")
 	}
 }

@@ -80,7 +80,7 @@ func Listen(t testing.TB) net.Listener {
 	return listener
 }
 
-// FreeAddress returns a loopback address on which nothing listens, for a program that cannot choose one itself.
+// FreeAddress returns a loopback address that refuses connections: nothing listens there unless the test, or a program that it starts, does.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	address, err := freeport.Address()
@@ -88,12 +88,4 @@ func FreeAddress(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return address
-}
-
-// RefusingAddress returns a loopback address that refuses connections until the test ends: an open connection holds its port, so
-// that no other socket can get it meanwhile.
-func RefusingAddress(t testing.TB) string {
-	t.Helper()
-	_, far := Pair(t)
-	return far.LocalAddr().String()
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/dnstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -116,27 +117,19 @@ func TestLostAddress(t *testing.T) {
 
 // A server that refuses one connection is not asked again from another address.
 func TestRefused(t *testing.T) {
-	listener := listen(t, "127.0.0.1:0")
-	gone, err := net.Dial("tcp", listener.Addr().String()) // no other test's server gets its port while it is open at both ends
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer gone.Close()
-	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer accepted.Close()
-	_ = listener.Close()
 	dials := 0
 	count := net.Dialer{Control: func(string, string, syscall.RawConn) error { dials++; return nil }}
-	_, err = New(addresses(t, "127.0.0.2", "127.0.0.3")).Dial(t.Context(), count, gone.LocalAddr().String())
+	_, err = New(addresses(t, "127.0.0.2", "127.0.0.3")).Dial(t.Context(), count, address)
 	if err == nil || machine.Local(err) || dials != 1 {
 		t.Errorf("%d dials, %v", dials, err)
 	}
 	partly := New(append(addresses(t, "127.0.0.2"), absent))
 	for range 2 {
-		if _, err := partly.Dial(t.Context(), net.Dialer{}, gone.LocalAddr().String()); err == nil || machine.Local(err) {
+		if _, err := partly.Dial(t.Context(), net.Dialer{}, address); err == nil || machine.Local(err) {
 			t.Errorf("with an address that is lost: %v", err)
 		}
 	}

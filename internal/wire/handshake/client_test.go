@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 func TestParseTarget(t *testing.T) {
@@ -410,22 +412,11 @@ func TestConnectionOutlivesTheContext(t *testing.T) {
 }
 
 func TestNoServerListens(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := net.Dial("tcp", listener.Addr().String()) // no other test's server gets its port while it is open at both ends
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer accepted.Close()
-	_ = listener.Close()
-	target := parsed(t, "ws://"+held.LocalAddr().String())
+	target := parsed(t, "ws://"+address)
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Error(err)
 	}

@@ -62,7 +62,7 @@ func TestURLSource(t *testing.T) {
 			t.Errorf("%s shows a secret", from)
 		}
 	}
-	_, _, err := newSource("http://" + wstest.RefusingAddress(t) + "/jwks.json?key=s3cret").read(context.Background())
+	_, _, err := newSource("http://" + wstest.FreeAddress(t) + "/jwks.json?key=s3cret").read(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("a server that is unreachable: %v", err)
 	}
