@@ -21,7 +21,7 @@ func (s *Settings) adminTLS(log *slog.Logger) (*secure.Listeners, error) {
 		Certificates: []secure.KeyPair{{Certificate: s.AdminTLSCert, Key: s.AdminTLSKey}}, MinVersion: tls.VersionTLS12,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("--admin-%w", err) // it begins with tls-cert or tls-key
+		return nil, fmt.Errorf("admin-%w", err) // it begins with tls-cert or tls-key
 	}
 	return secured, nil
 }

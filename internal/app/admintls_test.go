@@ -69,9 +69,9 @@ func TestBadAdminTLS(t *testing.T) {
 	expired, key := securetest.Files(t, authority.Issue(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, "127.0.0.1"))
 	_, otherKey := securetest.Files(t, authority.Issue(nil, "127.0.0.1"))
 	for says, files := range map[string][2]string{
-		"--admin-tls-cert " + expired + ": the certificate is not for servers":  {expired, key},
-		"--admin-tls-cert " + expired + " with tls-key " + otherKey + ": tls: ": {expired, otherKey},
-		"--admin-tls-key: stat /no/such/key":                                    {expired, "/no/such/key"},
+		"admin-tls-cert " + expired + ": the certificate is not for servers":  {expired, key},
+		"admin-tls-cert " + expired + " with tls-key " + otherKey + ": tls: ": {expired, otherKey},
+		"admin-tls-key: stat /no/such/key":                                    {expired, "/no/such/key"},
 	} {
 		s := DefaultSettings()
 		s.Listen, s.Admin, s.Database = []string{"127.0.0.1:0"}, "127.0.0.1:0", ":memory:"

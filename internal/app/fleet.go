@@ -31,6 +31,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet/presence"
 	fleetsqlite "github.com/wsbouncer/wsbouncer/internal/fleet/sqlite"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -54,6 +55,9 @@ func (s *Settings) Ledger() (ledger *Ledger, why string) {
 	case s.Database != "" && stores.PostgreSQL(s.Database):
 		return &Ledger{Shown: s.DatabaseShown(), database: s.Database}, ""
 	case s.Database != "" && isSQLite:
+		if file, err := fileowner.Follow(path); err == nil { // proxies that name a link to it have the same ledger; the store reports the error
+			path = file
+		}
 		path += "-fleet"
 		return &Ledger{Shown: path, path: path}, ""
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -255,6 +256,11 @@ func TestFleetMemory(t *testing.T) {
 // TestLedger chooses where grants are kept.
 func TestLedger(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "")
+	file := filepath.Join(t.TempDir(), "c.db")
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		database, directory, fleet string
 		want                       string
@@ -263,6 +269,7 @@ func TestLedger(t *testing.T) {
 		{"postgres://me:s3cret@db/wsbouncer", "/a", settings.FleetAuto, "postgres://me:xxxxx@db/wsbouncer", false},
 		{"/b/wsbouncer.db", "/a", settings.FleetAuto, "/b/wsbouncer.db-fleet", true},
 		{"sqlite:/b/c.db", "/a", settings.FleetAuto, "/b/c.db-fleet", true},
+		{link, "/a", settings.FleetAuto, file + "-fleet", true},
 		{"/b/c.yaml", "/a", settings.FleetAuto, filepath.FromSlash("/a/fleet.db"), true},
 		{"", "/a", settings.FleetAuto, filepath.FromSlash("/a/fleet.db"), true},
 		{"", "", settings.FleetAuto, "", false},

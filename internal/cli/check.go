@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,8 +42,8 @@ how much of replay-memory the sessions may need, in the usual format of the prof
 For services in a database that reuse connections or have failover: replay, it warns if no good
 result of 'wsbouncer profile verify' of the last 90 days is saved.
 
-It reports all errors at once. The exit status is 2 for errors in settings or flags,
-and 1 if the database cannot be read, its configuration is invalid, or the files of TLS
+It reports all errors in settings or flags at once, with exit status 2, and then all others.
+The exit status is 1 if the database cannot be read, its configuration is invalid, or the files of TLS
 certificates cannot be used. A certificate that has expired is a warning, since 'wsbouncer
 serve' uses it. With --strict, the exit status is also 1 if there is any warning.`,
 		Example: `  wsbouncer check --settings /etc/wsbouncer/wsbouncer.yaml
@@ -112,7 +113,8 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	}
 	snapshot, err := readDatabase(cmd.Context(), loaded.DatabaseInUse())
 	if err != nil {
-		return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
+		err = fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
+		return errors.Join(err, checkTLS(cmd, &app.Settings{Settings: loaded.Settings}, nil))
 	}
 	if snapshot == nil && loaded.Database != "" { // the default is made with the first start, but another name may be mistyped
 		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: database: %s does not exist: the proxy would start without services\n", loaded.DatabaseShown())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
@@ -39,8 +40,10 @@ func checkFleet(cmd *cobra.Command, l *settings.Loaded) string {
 	if err != nil {
 		return "no places: the ledger cannot be used"
 	}
-	if ledger.Local() {
+	if _, isSQLite := stores.SQLite(all.Database); ledger.Local() && isSQLite {
 		return "shares caps with other processes of this host by " + ledger.Shown
+	} else if ledger.Local() {
+		return "shares caps with no other proxy, but with the process that an upgrade replaces, by " + ledger.Shown
 	}
 	var names []string
 	for i := range others {

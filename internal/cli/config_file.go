@@ -49,7 +49,7 @@ func replacing(wanted *config.Content, prune, tenants bool) plan {
 		case now != nil:
 			before = *now
 		case !prune:
-			return config.Change{}, fmt.Errorf("the present configuration is invalid, so nothing can be added to it: correct it with 'set' or 'rm' of what is invalid, or replace all of it (import, or 'wsbouncer config rollback')")
+			return config.Change{}, fmt.Errorf("the present configuration is invalid, so nothing can be added to it: correct it with 'set' or 'rm' if one thing is invalid, or replace all of it ('wsbouncer config import' or 'wsbouncer config rollback', with --with-tenants)")
 		}
 		to := merged(&before, wanted, prune, tenants)
 		return config.Change{Content: &to}, nil

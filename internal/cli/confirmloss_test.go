@@ -204,7 +204,7 @@ func TestTenantsOfInvalid(t *testing.T) {
 	spoil()
 	for _, command := range [][]string{{"config", "rollback", "2"}, {"config", "import", file}, {"config", "apply", file, "--prune"}} {
 		s.refuse(
-			refusal{append(command, "--yes"), 1, "its tenants and keys cannot be kept: correct it with 'set' or 'rm' of what is invalid, or add --with-tenants"},
+			refusal{append(command, "--yes"), 1, "its tenants and keys cannot be kept: correct it with 'set' or 'rm' if one thing is invalid, or add --with-tenants"},
 			refusal{append(command, "--with-tenants"), 2, "a revoked key may work again: there is no terminal to ask on: use --yes"},
 		)
 	}

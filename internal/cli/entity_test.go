@@ -77,7 +77,7 @@ func TestChangeErrors(t *testing.T) {
 			refusal{[]string{"service", "add"}, 2, "takes the name of one service, but got 0"},
 			refusal{[]string{"service", "add", "s t"}, 2, `invalid name "s t"`},
 			refusal{[]string{"service", "add", "x", "--profile", "vosc", "--path", "/v1/stt"}, 2, "the change is invalid and was not made:\n" +
-				`  service x: path: the service stt already uses the path "/v1/stt": choose another path or host` + "\n" +
+				`  service x: path: the service stt has the path "/v1/stt", too: choose another path or host` + "\n" +
 				`  service x: profile: unknown profile "vosc": did you mean "vosk"?`},
 			refusal{[]string{"service", "set", "sst", "--queue", "1"}, 1, `unknown service "sst": did you mean "stt"?`},
 			refusal{[]string{"service", "set", "stt", "--queue", "x"}, 2, `--queue: invalid number "x": use a whole number from 0 to 1000000`},
@@ -96,7 +96,7 @@ func TestChangeErrors(t *testing.T) {
 			refusal{[]string{"backend", "add", "gpu-3", "--url", "not-a-url", "--connections", "8"}, 2, `--url: invalid URL "not-a-url"`},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://a", "--url", "ws://b"}, 2, "the URL is given twice"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700"}, 2, "--connections: the value is missing: use the most connections"},
-			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700", "--connections", "8"}, 2, `the backend gpu-1 already uses "ws://10.0.0.5:2700"`},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700", "--connections", "8"}, 2, `the backend gpu-1 has the same server "ws://10.0.0.5:2700"`},
 			refusal{[]string{"backend", "set", "gpu-2", "--warm", "33", "--service", "st"}, 2, "  backend gpu-2: service: unknown service \"st\": did you mean \"stt\"?\n" +
 				"  backend gpu-2: warm: invalid number \"33\": use a whole number from 0 to the cap of 32 connections\n"},
 			refusal{[]string{"backend", "set", "gpu-2", "--header", "Authorization=Bearer s3cret"}, 2, "--header: Authorization looks like a secret"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 )
 
 // usage marks an error as one in how the command was called.
@@ -62,6 +64,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	own := exit{status: 1}
 	if errors.As(err, &own) && own.error == nil {
 		return own.status
+	}
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusBadRequest { // only the proxy judges some values
+		own.status = 2
 	}
 	fmt.Fprintf(stderr, "Error: %v\n", err)
 	if u := (usage{}); errors.As(err, &u) {

@@ -35,7 +35,7 @@ type targetFlags struct {
 
 func (f *targetFlags) add(cmd *cobra.Command) {
 	f.adminFlags.add(cmd)
-	cmd.Flags().StringVar(&f.database, "database", "", "use this database directly: "+stores.Allowed+" (or "+databaseVariable+")")
+	cmd.Flags().StringVar(&f.database, "database", "", "use this database directly: "+stores.Permanent+" (or "+databaseVariable+")")
 }
 
 // target is the configuration that a command uses.
@@ -106,7 +106,7 @@ func (f *targetFlags) openFor(ctx context.Context, making bool, options config.O
 		return nil, usageError(fmt.Errorf("--database: %s would end with this command: use a permanent database, or --admin for a proxy that runs with it", database))
 	}
 	if path, missing := stores.Missing(database); missing && !making {
-		return nil, fmt.Errorf("the database %s does not exist: 'wsbouncer serve', 'migrate', 'service add' and 'config import' create it", path)
+		return nil, fmt.Errorf("the database %s does not exist: 'wsbouncer serve', 'migrate', 'service add', 'config import' and 'config apply' create it, but not with --dry-run", path)
 	}
 	t.name = stores.Redact(database)
 	if t.Store, err = stores.Open(database, options); err != nil {

@@ -124,7 +124,7 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 	}
 	if now == nil && change.Content != nil {
 		if !f.tenants {
-			return "", false, errors.New("the present configuration is invalid, so its tenants and keys cannot be kept: correct it with 'set' or 'rm' of what is invalid, or add --with-tenants to replace them, too")
+			return "", false, errors.New("the present configuration is invalid, so its tenants and keys cannot be kept: correct it with 'set' or 'rm' if one thing is invalid, or add --with-tenants to replace them, too")
 		}
 		if err := confirm(cmd, f.yes, "The change replaces the tenants and keys, so that a revoked key may work again"); err != nil {
 			return "", false, err
@@ -135,7 +135,10 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 		return "", f.expect == "" && change.Content == nil, err // changes by others to other fields do not matter
 	}
 	if err != nil {
-		return "", false, t.needed(listed("the change was not made", err))
+		if err = t.needed(listed("the change was not made", err)); now != nil && errors.As(err, new(config.Problems)) {
+			err = invalidError(err) // only the proxy judges some values
+		}
+		return "", false, err
 	}
 	if now == nil {
 		edits = t.latest(ctx, after.Version())

@@ -107,7 +107,7 @@ func (s *Service) fields() []field {
 			&s.Balance, strings.Join(balances, ", "), readBalance)},
 		{"queue", "1000", "maximum number of clients that wait for a connection", value.NewCount(
 			&s.Queue, 0, 1_000_000)},
-		{"queue-timeout", "10s", "maximum time that a client waits for a connection", value.NewDuration(&s.QueueTimeout, 0)},
+		{"queue-timeout", "10s", "maximum time that a client waits for a connection; 0 to refuse at once", value.NewDuration(&s.QueueTimeout, 0)},
 		{"max-message", "16MiB", "maximum size of a client's message; 0 for no limit", value.NewSize(&s.MaxMessage, 0, math.MaxInt64)},
 		{"idle-timeout", "0s", "end a session after this time without a message; 0 for never", value.NewDuration(&s.IdleTimeout, 0)},
 		{"audio-idle", "0s", "end a session after this time without audio from its client; 0 for never", value.NewDuration(
@@ -115,7 +115,7 @@ func (s *Service) fields() []field {
 		{"max-session", "0s", "maximum duration of a session; 0 for no limit", value.NewDuration(&s.MaxSession, 0)},
 		{"connection-max-age", "1h", "replace a connection at this age, or up to a quarter earlier, when idle; 0 for never", value.NewDuration(
 			&s.ConnectionMaxAge, 0)},
-		{"connection-max-idle", "1m", "close a connection beyond the warm ones after this time unused", value.NewDuration(
+		{"connection-max-idle", "1m", "close a connection beyond the warm ones after this time unused; 0 for at once", value.NewDuration(
 			&s.ConnectionMaxIdle, 0)},
 		{"connection-max-sessions", "0", "replace a connection after this number of sessions; 0 for no limit", value.NewCount(
 			&s.ConnectionMaxSessions, 0, math.MaxInt32)},

@@ -126,9 +126,9 @@ func (c *Content) checkServices(problems *Problems) {
 		}
 		route := s.Host + " " + s.Path
 		if other, ok := routes[route]; ok && s.Path == "" {
-			problems.add(KindService, name, "path", "the service %s already takes every path, since it has none: give one of them a path (--path) or another host", other)
+			problems.add(KindService, name, "path", "the service %s takes every path, too, since it has none: give one of them a path (--path) or another host", other)
 		} else if ok {
-			problems.add(KindService, name, "path", "the service %s already uses the path %q: choose another path or host", other, s.Path)
+			problems.add(KindService, name, "path", "the service %s has the path %q, too: choose another path or host", other, s.Path)
 		}
 		routes[route] = name
 	}
@@ -154,7 +154,7 @@ func (c *Content) checkBackends(problems *Problems) {
 		if b.URL == "" {
 			problems.add(KindBackend, name, "url", "the value is missing: use a URL such as ws://10.0.0.5:2700/path")
 		} else if other, ok := servers[ServerOf(b.URL)]; ok {
-			problems.add(KindBackend, name, "url", "the backend %s already uses %q, and two backends for one server would exceed its cap", other, secret.URL(b.URL))
+			problems.add(KindBackend, name, "url", "the backend %s has the same server %q, and two backends for one server would exceed its cap", other, secret.URL(b.URL))
 		} else {
 			servers[ServerOf(b.URL)] = name
 		}

@@ -97,8 +97,8 @@ func TestValidateRefuses(t *testing.T) {
 			stt := c.Services["stt"]
 			stt.Path = ""
 			c.Services["stt"], c.Services["tts"] = stt, stt
-		}, `service tts: path: the service stt already takes every path, since it has none: give one of them a path (--path)`},
-		{func(c *Content) { c.Services["tts"] = c.Services["stt"] }, `service tts: path: the service stt already uses the path "/v1/stt"`},
+		}, `service tts: path: the service stt takes every path, too, since it has none: give one of them a path (--path)`},
+		{func(c *Content) { c.Services["tts"] = c.Services["stt"] }, `service tts: path: the service stt has the path "/v1/stt", too`},
 		{func(c *Content) { c.Services["a b"] = DefaultService() }, `service a b: invalid name "a b"`},
 		{func(c *Content) { c.Services["stt"], c.Services["STT"] = DefaultService(), c.Services["stt"] }, ""},
 		{backend(func(b *Backend) { b.Service = "" }), `backend gpu-1: service: the value is missing: use stt`},
@@ -109,7 +109,7 @@ func TestValidateRefuses(t *testing.T) {
 		{backend(func(b *Backend) { b.URL = "ws://me:pw@gpu-1" }), `backend gpu-1: url: invalid URL "ws://(hidden)@gpu-1": a WebSocket URL cannot have a user name`},
 		{backend(func(b *Backend) { b.URL = "ws://gpu-1:99999" }), `backend gpu-1: url: invalid URL "ws://gpu-1:99999": the port must be a number from 1 to 65535`},
 		{backend(func(b *Backend) { b.URL = "ws://gpu-1/#x" }), `cannot have a fragment (#)`},
-		{backend(func(b *Backend) { b.URL = "WS://GPU-2:2700/" }), `backend gpu-2: url: the backend gpu-1 already uses "ws://gpu-2:2700", and two backends for one server would exceed its cap`},
+		{backend(func(b *Backend) { b.URL = "WS://GPU-2:2700/" }), `backend gpu-2: url: the backend gpu-1 has the same server "ws://gpu-2:2700", and two backends for one server would exceed its cap`},
 		{backend(func(b *Backend) { b.Connections = -1 }), `backend gpu-1: connections: auto needs servers that publish their capacity, and the profile one-shot does not say where`},
 		{func(c *Content) {
 			backend(func(b *Backend) { b.Connections = -1 })(c)

@@ -103,7 +103,7 @@ func TestDecodeRefuses(t *testing.T) {
 			`c.yaml:8:18: backend gpu-1: connections: invalid number "lots"`,
 			`c.yaml:9:11: backend gpu-1: warm: invalid number "5000": use a whole number from 0 to the cap`,
 			`c.yaml:10:20: backend gpu-2: service: unknown service "sst": did you mean "stt"?`,
-			`c.yaml:10:30: backend gpu-2: url: the backend gpu-1 already uses "ws://a/"`,
+			`c.yaml:10:30: backend gpu-2: url: the backend gpu-1 has the same server "ws://a/"`,
 		}},
 		{start + "    url: ws://b/\n  gpu-1: {}\n", []string{`c.yaml:8:5: backend gpu-1: "url" is defined twice`, `c.yaml:9:3: "gpu-1" is defined twice`}},
 		{start + "  gpu-2: {url: ws://b/}\n", []string{`c.yaml:8:3: backend gpu-2: service: the value is missing: use stt`}},

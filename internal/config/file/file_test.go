@@ -219,7 +219,7 @@ func TestWrite(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if got := strings.Join(names, " "); err != nil || got != "link.yaml link.yaml.history link.yaml.lock real.yaml" {
+	if got := strings.Join(names, " "); err != nil || got != "link.yaml link.yaml.history real.yaml real.yaml.lock" {
 		t.Errorf("the directory has %s, %v", got, err)
 	}
 }

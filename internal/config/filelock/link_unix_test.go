@@ -27,3 +27,22 @@ func TestLockFollowsNoLink(t *testing.T) {
 		t.Error("a file was made where the link leads")
 	}
 }
+
+// TestLink: who names a symbolic link to a file has the file's lock, and one who names a link to nothing has one beside the link.
+func TestLink(t *testing.T) {
+	path, link := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, locked := range []string{link, path} {
+		unlock, err := Lock(t.Context(), link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitInVain(t, locked)
+		unlock()
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

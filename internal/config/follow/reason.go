@@ -11,9 +11,9 @@ import (
 
 // reason returns the text of an error, the same text for the same cause, with what an operator can do about it.
 func (f *Follower) reason(err error) string {
-	text := stable(err)
+	text := strings.ReplaceAll(stable(err), "\n", "; ") // where it is shown, a reason has one line
 	if errors.Is(err, config.ErrMissing) && f.o.CopyFile != "" {
-		text += fmt.Sprintf("; restore it from a backup, or import the last good configuration: wsbouncer config import %s --database %s"+
+		text += fmt.Sprintf("; restore it from a backup, or import the last good configuration: wsbouncer config import %s --with-tenants --database %s"+
 			" (to start with an empty configuration, stop the proxy and remove %[1]s as well)", f.o.CopyFile, f.o.Source)
 	}
 	return text

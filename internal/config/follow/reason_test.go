@@ -95,7 +95,7 @@ func TestWhatToDo(t *testing.T) {
 		r.store.say(nil, fmt.Errorf("%w: c.db no longer exists", config.ErrMissing))
 		synctest.Wait()
 		want := "the configuration is missing: c.db no longer exists; restore it from a backup, or import the last good configuration: " +
-			"wsbouncer config import " + r.file + " --database the store"
+			"wsbouncer config import " + r.file + " --with-tenants --database the store"
 		if s := r.Status(); !strings.HasPrefix(s.Reason, want) {
 			t.Errorf("the reason is %q; want %q", s.Reason, want)
 		}

@@ -97,7 +97,7 @@ func (s *Settings) rows() []setting {
 			&s.Database, stores.Allowed, orEmpty(stores.Check))},
 		{name: "state-directory", help: "directory for data that must survive a restart", unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others", value: value.NewText(
 			&s.StateDirectory, "a path", orEmpty(checkPath))},
-		{name: "fleet", standard: FleetAuto, help: "share servers' caps with proxies on the same database; off: use the whole caps", value: value.NewChoice(
+		{name: "fleet", standard: FleetAuto, help: "share servers' caps with proxies on the same PostgreSQL or SQLite database; off: use the whole caps", value: value.NewChoice(
 			&s.Fleet, "use of the fleet", []string{FleetAuto, Off})},
 		{name: "proxy-name", help: "name of this proxy for operators", unset: "the host's name", value: value.NewText(
 			&s.ProxyName, proxyNameAllowed, orEmpty(checkProxyName))},

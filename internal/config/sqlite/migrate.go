@@ -84,17 +84,14 @@ func (h *handle) isUpToDate(ctx context.Context, has int64) (bool, error) {
 
 // schema returns the version of the schema; 0 for an empty database.
 func (h *handle) schema(ctx context.Context) (version int64, err error) {
-	var n int
-	err = h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = '"+tables.VersionTable+"'").Scan(&n)
-	if err != nil {
+	var ours, named int
+	err = h.db.QueryRowContext(ctx, "SELECT count(*) FILTER (WHERE name = '"+tables.VersionTable+"'), count(*) FILTER (WHERE name IN ('services', 'backends'))"+
+		" FROM sqlite_schema").Scan(&ours, &named) // at once, since another process may be making the schema
+	switch {
+	case err != nil || ours == 0 && named == 0:
 		return 0, err
-	}
-	if n == 0 {
-		err = h.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name IN ('services', 'backends')").Scan(&n)
-		if err == nil && n > 0 {
-			err = fmt.Errorf("%w: %s belongs to another program", config.ErrSchema, h.path)
-		}
-		return 0, err
+	case ours == 0:
+		return 0, fmt.Errorf("%w: %s belongs to another program", config.ErrSchema, h.path)
 	}
 	err = h.db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+tables.VersionTable+" WHERE is_applied").Scan(&version)
 	return version, err

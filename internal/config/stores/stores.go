@@ -19,8 +19,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
 )
 
-// Allowed says in words what a database may be.
-const Allowed = "a path (SQLite; ending in .yaml or .yml: a YAML file), sqlite:PATH, postgres://user@host/name, or :memory:"
+// Allowed says in words what a database may be, and Permanent what it may be for a command, with which [Memory] would end.
+const (
+	Allowed   = "a path (SQLite; ending in .yaml or .yml: a YAML file), sqlite:PATH, postgres://user@host/name, or :memory:"
+	Permanent = "a path (SQLite; ending in .yaml or .yml: a YAML file), sqlite:PATH, or postgres://user@host/name"
+)
 
 // Memory is the database that ends with its store.
 const Memory = ":memory:"

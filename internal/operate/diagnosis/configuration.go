@@ -29,7 +29,7 @@ func ofConfiguration(f *Facts, found *findings) {
 			return // ofFleet names the outage of both, which is worse
 		}
 	}
-	p := found.add(kind, subject{what: "configuration"}, "%s: %s. What was read before stays in force, and changes are taken once the database can be read again",
+	p := found.add(kind, subject{what: "configuration"}, "%s: %s. What was read before stays in force, and changes are taken once the database can be read and is valid",
 		c.State, cmp.Or(f.Recent.StoreReason, c.Reason, "the store fails"))
 	p.Since, p.Cure = c.Since, commandOnStore(c.Source)
 }
@@ -47,7 +47,7 @@ func commandOnStore(name string) string {
 	case name == "" || isURL:
 		return ""
 	}
-	return "ls -l " + strings.TrimPrefix(name, "sqlite:")
+	return "wsbouncer check --database " + strings.TrimPrefix(name, "sqlite:")
 }
 
 // ofDiscovery reports which names of backends cannot be used.

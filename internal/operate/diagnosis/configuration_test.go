@@ -17,11 +17,11 @@ var configurationScenes = map[string]scene{
 		func(f *Facts) {
 			f.Stats.Configuration = api.Configuration{State: "stale", Reason: "disk on fire", Since: since}
 		},
-		"configuration-stale configuration: stale: disk on fire. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
+		"configuration-stale configuration: stale: disk on fire. What was read before stays in force, and changes are taken once the database can be read and is valid (12:00)",
 	},
 	"the database was never there": {
 		func(f *Facts) { f.Stats.Configuration = api.Configuration{State: "copied", Since: since} },
-		"configuration-copied configuration: copied: the store fails. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
+		"configuration-copied configuration: copied: the store fails. What was read before stays in force, and changes are taken once the database can be read and is valid (12:00)",
 	},
 	"no copy can be written": {
 		func(f *Facts) { f.Stats.Configuration.Unsaved, f.Stats.Configuration.UnsavedSince = "disk full", since },
@@ -86,7 +86,7 @@ func TestCuresOfFiles(t *testing.T) {
 	for want, change := range map[string]func(*Facts){
 		"openssl x509 -noout -subject -issuer -dates -in a.pem": certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"}),
 		"dig +short a.example": certificate(api.Certificate{File: "tls-auto:a.example", State: "missing"}),
-		"ls -l /var/lib/wsbouncer/wsbouncer.db": func(f *Facts) {
+		"wsbouncer check --database /var/lib/wsbouncer/wsbouncer.db": func(f *Facts) {
 			f.Stats.Configuration = api.Configuration{State: "stale", Source: "sqlite:/var/lib/wsbouncer/wsbouncer.db"}
 		},
 		"pg_isready --dbname 'postgres://a:xxxxx@db/ws'": inFleet(api.Fleet{Mode: api.FleetShare, Problem: "refused", Ledger: "postgres://a:xxxxx@db/ws"}),

@@ -49,7 +49,7 @@ var fleetScenes = map[string]scene{
 			inFleet(api.Fleet{Mode: api.FleetAlone, Ledger: "postgres://db", Problem: "refused", SinceSeconds: 12})(f)
 			f.Stats.Configuration = api.Configuration{State: "stale", Source: "postgres://db", Version: "7", Reason: "EOF", Since: since}
 		},
-		"configuration-stale configuration: stale: EOF. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
+		"configuration-stale configuration: stale: EOF. What was read before stays in force, and changes are taken once the database can be read and is valid (12:00)",
 	},
 	"two databases are away": {
 		func(f *Facts) {
@@ -57,7 +57,7 @@ var fleetScenes = map[string]scene{
 			f.Stats.Configuration = api.Configuration{State: "stale", Source: "postgres://db", Reason: "EOF", Since: since}
 		},
 		"fleet-unreachable fleet: the ledger has not been reached for 12s, so no proxy gets more places: refused (12:00)\n" +
-			"configuration-stale configuration: stale: EOF. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
+			"configuration-stale configuration: stale: EOF. What was read before stays in force, and changes are taken once the database can be read and is valid (12:00)",
 	},
 	"off":   {inFleet(api.Fleet{Mode: api.FleetOff}), ""},
 	"alone": {inFleet(api.Fleet{Mode: api.FleetAlone}), ""},
