@@ -107,6 +107,10 @@ func TestActions(t *testing.T) {
 			}
 		}
 	}
+	status, _, messages := command("service", "pause", "stt", "--why", strings.Repeat("w", 501), "--admin", address)
+	if status != 2 || !strings.Contains(messages, "why: invalid text of 501 bytes") { // which the proxy judges
+		t.Errorf("a long reason: status %d, %s", status, messages)
+	}
 }
 
 // A proxy that is not there is not asked again for each name.

@@ -59,8 +59,12 @@ func TestCheckDatabase(t *testing.T) {
 		if status != 0 || messages != "" {
 			t.Errorf("%s: status %d, %q", database, status, messages)
 		}
+		fleet := `other processes of this host by ` + regexp.QuoteMeta(database) + `-fleet`
+		if strings.HasSuffix(database, ".yaml") {
+			fleet = `no other proxy, but with the process that an upgrade replaces, by /s/fleet\.db`
+		}
 		for _, want := range []string{
-			`listen +:1`, `listen +:2`, `admin +127\.0\.0\.1:9090 \(read-only without admin-token\), /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
+			`fleet +shares caps with ` + fleet, `listen +:1`, `listen +:2`, `admin +127\.0\.0\.1:9090 \(read-only without admin-token\), /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
 			`service +mt: every path of mt\.example\.org, profile one-shot, backends: 0, sessions: at most 0 at once`,
 			`service +stt: /v1/stt, profile vosk, backends: 2, sessions: at most 32 at once`,
 			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass header:X-Tenant,query,header:Authorization,subprotocol passes them as well\); connections dialed before clients arrive carry none of it: .*`,
@@ -131,6 +135,10 @@ func TestCheckFindsErrors(t *testing.T) {
 		if status != 1 || out != "" || !strings.Contains(messages, says) || strings.Contains(messages, "s3cret") {
 			t.Errorf("%s: status %d, %q, %q; want %q", database, status, out, messages, says)
 		}
+	}
+	if _, _, messages := run("check", "--database", empty, "--tls-listen", ":1", "--tls-cert", "none.pem", "--tls-key", "none.pem"); !strings.Contains(messages, "run wsbouncer migrate") ||
+		!strings.Contains(messages, "tls-cert: stat none.pem") {
+		t.Errorf("not both errors: %q", messages)
 	}
 	if info, err := os.Stat(empty); err != nil || info.Size() != 0 {
 		t.Errorf("the empty file was changed: %v, %v", info, err)
