@@ -139,6 +139,35 @@ func TestTurnIsNotExceeded(t *testing.T) {
 	}
 }
 
+// A client that has sent too much gets no further turn by another connection, and pays for the first message there before it is passed on.
+func TestOtherConnectionHasNoTurn(t *testing.T) {
+	rate := limits.Rate{N: 1, Per: 200 * time.Millisecond}
+	echo := &wstest.Server{Serve: func(p *wstest.Peer) {
+		for h, payload, err := p.Next(); err == nil && h.Opcode == frame.Text; h, payload, err = p.Next() {
+			p.Send(h.Opcode, string(payload))
+		}
+	}}
+	r := limitedRig(t, setup{Cap: 2, Script: echo}, limits.Limits{MessageRate: rate}, limits.Limits{})
+	r.Ready(2)
+	first := r.Join()
+	begun := time.Now()
+	for range 4 { // the last one waits until the third is paid for
+		first.Send(frame.Text, "one")
+		first.Expect(frame.Text, "one")
+	}
+	second := r.Join()
+	second.Send(frame.Text, "two")
+	second.Send(frame.Text, "three")
+	second.Expect(frame.Text, "two")
+	if took := time.Since(begun); took < 4*rate.Per-50*time.Millisecond {
+		t.Errorf("5 messages by 2 connections took %v, with one each %v", took, rate.Per)
+	}
+	second.Expect(frame.Text, "three")
+	if took := time.Since(begun); took < 4*rate.Per {
+		t.Errorf("6 messages by 2 connections took %v, with one each %v", took, rate.Per)
+	}
+}
+
 // Both sides can end a session whose client is held back, and the proxy can.
 func TestEndWhileHeldBack(t *testing.T) {
 	for name, c := range map[string]struct {

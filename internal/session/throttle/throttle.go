@@ -3,7 +3,8 @@
 //
 // A client with a rate has its turn: it may send what the rate allows in some 20 ms. Then its session pays for what it has sent, from the
 // bucket of each of its scopes (package limits). If one of them is overdrawn, the client is not read until that has recovered, while others
-// who pay from the same bucket wait for their own turn. So all who share a bucket get the same part of it.
+// who pay from the same bucket wait for their own turn. So all who share a bucket get the same part of it. A client that comes while a bucket is
+// overdrawn pays for its first message before it sends that: more connections give no more turns.
 //
 // A [Filter] compares two counters for each read, and looks at the clock once in a turn.
 package throttle
@@ -20,9 +21,11 @@ import (
 const (
 	// minPause is the shortest time for which a client is not read. A bucket that is overdrawn by less recovers on the way.
 	minPause = 5 * time.Millisecond
-	// MinPiece is the least that is looked at before the counters are compared, in bytes. It bounds by how much a turn is exceeded; and it
-	// is more than an incomplete frame that is presented again.
-	MinPiece = 2 * loop.MaxHeld
+	// MinPiece is the least that is looked at before the counters are compared, in bytes: the longest header. It bounds by how much a turn is
+	// exceeded.
+	MinPiece = frame.MaxHeaderSize
+	// maxPiece is what pieces that end no message grow to: a client that sends many tiny ones must not have the counters compared for each.
+	maxPiece = 512
 	// settled is how long a client must be read without a pause until it counts as released, also if it sends nothing.
 	settled = time.Second
 )
@@ -48,6 +51,7 @@ type Filter struct {
 	counts  *frame.Scanner // what the client has sent
 	closing time.Duration  // a client that is held back for longer may close meanwhile
 
+	begun                   bool         // the client has sent something
 	rated                   bool         // a rate applied when the turn began, so that the session pays for it
 	paidMessages, paidBytes uint64       // of counts; what was sent without a rate is free
 	messages, bytes         uint64       // the counts at which the turn ends
@@ -76,6 +80,12 @@ func (f *Filter) Before(next loop.Handler) loop.Handler {
 // Received implements [loop.Handler]. It hands the bytes on in pieces that do not exceed the client's turn by much, and keeps the rest while the
 // client is not read.
 func (f *Filter) Received(c *loop.Conn, b []byte) int {
+	if !f.begun {
+		if f.begun = true; f.isTooEarly(c) {
+			c.Keep(b)
+			return len(b)
+		}
+	}
 	pos, piece := 0, f.room()
 	for {
 		end := min(pos+piece, len(b))
@@ -86,6 +96,7 @@ func (f *Filter) Received(c *loop.Conn, b []byte) int {
 		}
 		if f.turnIsOver() && f.session.Relaying() {
 			f.pay(c)
+			piece = 0
 		}
 		switch {
 		case c.Paused() && (end < len(b) || c.Kept() > 0):
@@ -96,9 +107,25 @@ func (f *Filter) Received(c *loop.Conn, b []byte) int {
 		case n == 0:
 			piece *= 2
 		default:
-			piece = f.room()
+			piece = max(f.room(), min(2*piece, maxPiece))
 		}
 	}
+}
+
+// isTooEarly holds a client back whose first bytes have come while a bucket is overdrawn. It pays for its first message now, so that it has its turn
+// among the others.
+func (f *Filter) isTooEarly(c *loop.Conn) bool {
+	if !f.rated || !f.session.Relaying() {
+		return false
+	}
+	now := limits.Instant(loop.Now())
+	if wait, _ := f.hold.Spend(now, 0, 0); wait < minPause {
+		return false
+	}
+	wait, cause := f.hold.Spend(now, 1, 0)
+	f.paidMessages++
+	f.holdBack(c, wait, cause)
+	return true
 }
 
 // room returns how many bytes may be looked at before the turn can be over.
@@ -107,7 +134,7 @@ func (f *Filter) room() int {
 		return math.MaxInt32
 	}
 	left := func(end, count uint64) uint64 { return min(max(end, count)-count, math.MaxInt32) }
-	bytes := min(left(f.bytes, f.counts.Bytes), frame.MinClientSize*left(f.messages, f.counts.Messages), math.MaxInt32)
+	bytes := min(left(f.bytes, f.counts.Bytes), uint64(f.counts.Remaining())+frame.MinClientSize*left(f.messages, f.counts.Messages), math.MaxInt32)
 	return int(max(bytes, MinPiece))
 }
 
@@ -135,9 +162,9 @@ func (f *Filter) Spend() (wait time.Duration, cause limits.Cause) {
 		return 0, limits.Cause{}
 	}
 	if f.rated {
-		wait, cause = f.hold.Spend(limits.Instant(loop.Now()), f.counts.Messages-f.paidMessages, f.counts.Bytes-f.paidBytes)
+		wait, cause = f.hold.Spend(limits.Instant(loop.Now()), max(f.counts.Messages, f.paidMessages)-f.paidMessages, f.counts.Bytes-f.paidBytes)
 	}
-	f.paidMessages, f.paidBytes = f.counts.Messages, f.counts.Bytes
+	f.paidMessages, f.paidBytes = max(f.counts.Messages, f.paidMessages), f.counts.Bytes
 	f.startTurn()
 	return wait, cause
 }
@@ -149,18 +176,23 @@ func (f *Filter) pay(c *loop.Conn) {
 	case wait == 0:
 		f.release()
 	case wait >= minPause:
-		f.cause = cause
-		if f.since == 0 {
-			f.since = loop.Now()
-			f.session.HeldBack(cause)
-		}
-		c.Throttle()
-		if wait >= f.closing { // otherwise its close frame has its turn soon
-			c.Gather()
-			c.ReportKept()
-		}
-		f.timer.Set(c, wait, 0)
+		f.holdBack(c, wait, cause)
 	}
+}
+
+// holdBack does not have the client read for a while.
+func (f *Filter) holdBack(c *loop.Conn, wait time.Duration, cause limits.Cause) {
+	f.cause = cause
+	if f.since == 0 {
+		f.since = loop.Now()
+		f.session.HeldBack(cause)
+	}
+	c.Throttle()
+	if wait >= f.closing { // otherwise its close frame has its turn soon
+		c.Gather()
+		c.ReportKept()
+	}
+	f.timer.Set(c, wait, 0)
 }
 
 // release notes that the client is no longer held back.

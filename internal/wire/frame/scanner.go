@@ -67,6 +67,9 @@ type Run struct {
 // HasControl reports whether the run ends with a control frame.
 func (r *Run) HasControl() bool { return r.Consumed > r.Data }
 
+// Remaining returns how many bytes of payload of the present data frame are still to come; 0 between frames.
+func (s *Scanner) Remaining() int64 { return s.remaining }
+
 // Forget takes a whole message that has passed out of the counts.
 func (s *Scanner) Forget(op Opcode, frames, bytes int) {
 	s.Messages--
