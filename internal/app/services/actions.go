@@ -16,7 +16,7 @@ import (
 
 // Pause makes new clients of a service wait in its queue, whatever is idle, until Resume. Running sessions continue; those that need another
 // connection wait, too. It returns the service's queue at that moment. A pause lasts across changes of the configuration, until the
-// service is removed or the process ends. It is an error if the service is paused already.
+// service is removed, or the process ends or is taken over. It is an error if the service is paused already.
 func (s *Services) Pause(name string) (pool.QueueStats, error) {
 	v, err := s.service(name)
 	if err != nil {

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -27,5 +28,23 @@ func TestRelease(t *testing.T) {
 	wstest.Eventually(t, "the connections of the sessions are closed", func() bool { return a.Stats().Connections == 1 })
 	if b := r.backend("a"); b.Warm != 0 || b.Idle != 0 || b.Cap != 3 {
 		t.Errorf("%+v", b.Pool)
+	}
+}
+
+// Who waits because of a pause gets a session when the proxy ends: its successor is not paused, and serves those that come later.
+func TestReleaseEndsPauses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	server := startServer(t, 2)
+	r.serve("gpu-1", server.URL(), 2)
+	if _, err := r.services.Pause("stt"); err != nil {
+		t.Fatal(err)
+	}
+	answers := []<-chan int{r.waiting("stt"), r.waiting("stt")}
+	r.services.Release()
+	for _, answer := range answers {
+		if status := wstest.Receive(t, answer, "a client that waited is answered"); status != http.StatusSwitchingProtocols {
+			t.Errorf("a client that waited got %d", status)
+		}
 	}
 }

@@ -372,8 +372,17 @@ func (v *service) route() *route.Service {
 }
 
 // Release gives back the servers' places that no session uses: from now on, no connection is opened in advance, and none is kept after its
-// session. Sessions continue, and connections are still dialed for those that wait.
+// session. Sessions continue, and connections are still dialed for those that wait. Pauses end, since the successor knows none.
 func (s *Services) Release() {
+	s.mu.Lock()
+	groups := make([]*pool.Group[*backend.Conn], 0, len(s.services))
+	for _, v := range s.services {
+		groups = append(groups, v.group)
+	}
+	s.mu.Unlock()
+	for _, g := range groups {
+		g.Resume()
+	}
 	s.mu.Lock()
 	defer s.unlock()
 	s.released = true
