@@ -75,13 +75,15 @@ func TestOddAnswerHarmsNoOther(t *testing.T) {
 			return &handshake.Refusal{Status: status, Header: header, Body: []byte(body)}
 		})
 	}
+	const notOffered = "server chose a subprotocol or an extension that its client did not offer\n"
 	for name, c := range map[string]struct {
 		answer wstest.Answer
 		body   string // of the client's answer
 	}{
 		"redirect":    {refused(http.StatusTemporaryRedirect, http.Header{"Location": {"/v1/test/"}}, "see there"), "see there"},
 		"page":        {refused(http.StatusOK, http.Header{"Content-Type": {"text/html"}}, "<html>"), "<html>"},
-		"subprotocol": {wstest.Accept("other"), "server chose a subprotocol that its client did not offer\n"},
+		"subprotocol": {wstest.Accept("other"), notOffered},
+		"unasked":     {wstest.Accept("other"), notOffered}, // by a client that offers none
 	} {
 		t.Run(name, func(t *testing.T) {
 			accept := wstest.Accept("")
@@ -99,13 +101,17 @@ func TestOddAnswerHarmsNoOther(t *testing.T) {
 			})
 			r.Service.Passing.Profile = r.Service.Profile
 			for range 20 {
-				p, response := r.Request(wstest.UpgradeRequest("/v1/test", "Authorization: Token bad", "Sec-WebSocket-Protocol: mine"))
+				fields := []string{"Authorization: Token bad", "Sec-WebSocket-Protocol: mine"}
+				if name == "unasked" {
+					fields = fields[:1]
+				}
+				p, response := r.Request(wstest.UpgradeRequest("/v1/test", fields...))
 				body, err := io.ReadAll(response.Body)
 				if err != nil || response.StatusCode != http.StatusBadGateway || string(body) != c.body {
 					t.Fatalf("%s, %q, %v", response.Status, body, err)
 				}
 				_ = p.Close()
-				if name == "subprotocol" { // the server has taken the connection for open
+				if c.body == notOffered { // the server has taken the connection for open
 					_ = r.Accepted().Close()
 				}
 			}

@@ -260,8 +260,9 @@ type Established struct {
 	Sent     secret.Sent // what the server got, and may repeat, that must stay secret
 }
 
-// ErrNotOffered means that the server chose a subprotocol that is not among those of [ClientPart.Offers].
-var ErrNotOffered = errors.New("server chose a subprotocol that its client did not offer")
+// ErrNotOffered means that the server chose a subprotocol that is not among those of [ClientPart.Offers], or, in answer to one client's own values,
+// an extension or a subprotocol that it was not offered.
+var ErrNotOffered = errors.New("server chose a subprotocol or an extension that its client did not offer")
 
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the
 // server has answered with another status than 101, the error is a [*StatusError].
@@ -386,7 +387,7 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 	case answer.Get("Sec-WebSocket-Accept") != acceptKey(key):
 		return Established{}, errors.New("server's Sec-WebSocket-Accept does not match the key")
 	case len(answer["Sec-Websocket-Extensions"]) > 0 && t.private():
-		return Established{}, errors.New("server accepted an extension that was not offered")
+		return Established{}, ErrNotOffered
 	case len(answer["Sec-Websocket-Extensions"]) > 0:
 		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", answer.Get("Sec-WebSocket-Extensions"))
 	case t.client != nil && len(t.client.Offers) > 0:
@@ -396,7 +397,7 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 	case chosen != t.Protocol:
 		err := fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)
 		if t.private() && chosen != "" {
-			err = fmt.Errorf("server chose a subprotocol other than %q", t.Protocol)
+			err = ErrNotOffered
 		}
 		if t.Lookalike != "" {
 			err = fmt.Errorf("%w: %s", err, t.Lookalike)

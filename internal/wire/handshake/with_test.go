@@ -30,8 +30,8 @@ func TestTargetWithClient(t *testing.T) {
 	}{
 		{"a", []string{"b", "a"}, ""},
 		{"", []string{"b", "a"}, ""},
-		{"S3CRET", []string{"b", "a"}, "server chose a subprotocol that its client did not offer"},
-		{"b, a", []string{"b", "a"}, "server chose a subprotocol that its client did not offer"},
+		{"S3CRET", []string{"b", "a"}, "server chose a subprotocol or an extension that its client did not offer"},
+		{"b, a", []string{"b", "a"}, "server chose a subprotocol or an extension that its client did not offer"},
 		{"own", nil, ""},
 		{"", nil, `server chose the subprotocol "" instead of "own": it may be another`},
 	} {
@@ -67,8 +67,8 @@ func TestPrivateStatusError(t *testing.T) {
 		"malformed field":   {always("HTTP/1.1 101 X\r\nS3CRET\r\n\r\n"), "malformed MIME header"},
 		"malformed status":  {always("HTTP/1.1 S3CRET X\r\n\r\n"), "malformed HTTP status code"},
 		"malformed version": {always("HTTP/1.S3CRET 101 X\r\n\r\n"), "malformed HTTP version"},
-		"extension":         {upgraded("", "Sec-WebSocket-Extensions: S3CRET"), "an extension that was not offered"},
-		"subprotocol":       {upgraded("", "Sec-WebSocket-Protocol: S3CRET"), `a subprotocol other than "own": it may be another`},
+		"extension":         {upgraded("", "Sec-WebSocket-Extensions: S3CRET"), "an extension that its client did not offer"},
+		"subprotocol":       {upgraded("", "Sec-WebSocket-Protocol: S3CRET"), "an extension that its client did not offer: it may be another"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := scripted(t, c.answer, nil)
