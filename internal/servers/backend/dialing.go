@@ -111,11 +111,11 @@ func (w *worker[C]) dialed(r result[C]) {
 	w.dialing--
 	now := w.now()
 	ended := w.outcome(r)
-	outcome, fullForClient := ended.Outcome, false
+	outcome, forClientOnly := ended.Outcome, false
 	if outcome != health.Dropped && outcome != health.LocalShortage {
 		w.report.isFull.Store(outcome == health.Full)
 	}
-	w.locked(func(t *health.Tracker) { fullForClient = t.DialEnded(r.attempt, ended, now) })
+	w.locked(func(t *health.Tracker) { forClientOnly = t.DialEnded(r.attempt, ended, now) })
 	w.publish(now)
 	if ended.Failing {
 		w.peer.sessionBegan(now)
@@ -125,8 +125,8 @@ func (w *worker[C]) dialed(r result[C]) {
 	case outcome == health.Established:
 	case outcome == health.ClientRefused, outcome == health.AnonymousRefused && r.slot.Demanded(): // others that wait would be refused, too
 		r.slot.Refused(r.err)
-	case fullForClient: // so that others get the place
-		r.slot.Refused(fmt.Errorf("%w: %w", ErrFullForClient, r.err))
+	case forClientOnly: // so that others get the place
+		r.slot.Refused(fmt.Errorf("%w: %w", ErrForClientOnly, r.err))
 	case errors.Is(r.err, panics.Err):
 		r.slot.GiveUp()
 	case outcome == health.Failed, outcome == health.Full:
@@ -161,6 +161,8 @@ func (w *worker[C]) outcome(r result[C]) health.DialResult {
 		ended.Outcome = health.LocalShortage
 	case errors.Is(r.err, errFull):
 		ended.Outcome, ended.Pool = health.Full, connectionsOf(w.pool.Stats())
+	case ended.Private && isUnanswered(r.err):
+		ended.Unanswered, ended.Failing = true, true
 	}
 	return ended
 }

@@ -20,9 +20,9 @@ import (
 // errFull is a working server's answer when it accepts no more connections. Dialing errors wrap it.
 var errFull = errors.New("the server is full")
 
-// ErrFullForClient is why a client that waits is refused whose server may be full for it only, while others are served there: it may ask again after
+// ErrForClientOnly is why a client that waits is refused whose server may be full, or fail, for it only, while others are served there: it may ask again after
 // a pause.
-var ErrFullForClient = errors.New("the server may be full for this client only")
+var ErrForClientOnly = errors.New("the server may be full, or fail, for this client only")
 
 // clientRefusedError is a server's answer to what clients say in their handshake.
 type clientRefusedError struct {
@@ -51,7 +51,7 @@ func (d *dialConfig) classify(variant string, err error) error {
 	v := d.clientValues(variant)
 	why, refused := d.meaningOf(v, err), clientRefusedError{}
 	switch {
-	case v.left && (errors.As(why, &refused) || errors.Is(why, errFull)): // it was the answer to that client
+	case v.left && (errors.As(why, &refused) || errors.Is(why, errFull) || isUnanswered(why)): // it was the answer to that client
 		return unwantedError{variant}
 	case v.private:
 		return ownError{why, v.client}
@@ -81,6 +81,12 @@ func (d *dialConfig) meaningOf(v clientValues, err error) error {
 		return anonymousRefusedError{err}
 	}
 	return err
+}
+
+// isUnanswered reports whether a server that could be reached gave an upgrade request no good answer, and no HTTP status. For one client's own values,
+// that says as much about these as about the server.
+func isUnanswered(err error) bool {
+	return errors.As(err, new(handshake.UpgradeError)) && !errors.As(err, new(*handshake.StatusError))
 }
 
 func isClientError(status int) bool { return status >= 400 && status <= 499 }

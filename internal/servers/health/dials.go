@@ -46,6 +46,9 @@ type DialResult struct {
 	// Private tells that the connection bears values of one client alone, and Client who that is.
 	Private bool
 	Client  Client
+	// Unanswered tells that the server of a private connection that has [Failed] could be reached, but gave the upgrade request no good answer, nor
+	// an HTTP status.
+	Unanswered bool
 	// Failing tells that what refuses the client may also be that the server fails: it counts in the comparison with its peers, as the session of
 	// that client would.
 	Failing bool
@@ -64,8 +67,9 @@ func (t *Tracker) Outdated(a Attempt) bool { return a.generation != t.generation
 
 // DialEnded notes what became of an attempt. An outdated one says nothing. A server that says it is full, but holds no connection,
 // has failed. DialEnded returns whether the server may be full for the client only that the connection was for: if it has turned no other away
-// since it last accepted a connection. Others wait for a moment then, in which the client goes elsewhere or pauses.
-func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) (fullForClient bool) {
+// since it last accepted a connection. Others wait for a moment then, in which the client goes elsewhere or pauses. It also does so if one client's
+// values get no answer while there are other clients: that counts like a session of that client that failed.
+func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) (forClientOnly bool) {
 	t.dialing--
 	if t.Outdated(a) {
 		return false
@@ -80,6 +84,10 @@ func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) (fullForClient
 			t.hold.refuse(0, true, now)
 			return true
 		}
+	}
+	if r.Outcome == Failed && r.Unanswered && t.circuit.state == Closed && t.sessions.clientele.several() {
+		t.sessions.fail(&SessionEnd{Client: r.Client, Fault: r.Reason, Alike: true}, now)
+		return true
 	}
 	if r.Outcome == Full && r.Pool.Held == 0 {
 		r.Outcome = Failed

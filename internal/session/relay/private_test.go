@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -125,6 +127,50 @@ func TestOddAnswerHarmsNoOther(t *testing.T) {
 				t.Errorf("%d upgrade requests for 21 clients", n)
 			}
 		})
+	}
+}
+
+// A server that closes the connection in answer to one client's own values harms only that client, which waits and asks again: the circuit stays
+// closed, and others get their sessions immediately.
+func TestNoAnswerHarmsNoOther(t *testing.T) {
+	accept := wstest.Accept("")
+	r := newRig(t, setup{
+		Cap: 8, Queue: 8, Backend: withYAML(t, withKeys),
+		Script: &wstest.Server{Answer: func(nc net.Conn, req *handshake.Request) bool {
+			if req.Header.Get("Authorization") == "Token good" {
+				return accept(nc, req)
+			}
+			_ = nc.Close()
+			return false
+		}},
+		Service: func(s *route.Service) {
+			s.QueueTimeout = 500 * time.Millisecond
+			s.Passing = &profile.HandshakePolicy{Profile: s.Profile, Pass: profile.PassRules{Headers: []string{"Authorization"}}}
+		},
+	})
+	r.Service.Passing.Profile = r.Service.Profile
+	good := func(ip string) {
+		t.Helper()
+		client := wstest.DialFrom(t, ip, r.Address, wstest.UpgradeRequest("/v1/test", "Authorization: Token good"))
+		client.ExpectUpgrade()
+		talk(t, client, r.Accepted(), "good")
+	}
+	good("127.0.1.1")
+	var refused sync.WaitGroup
+	for range 5 { // as many as open the circuit
+		refused.Go(func() {
+			_, response := r.Request(wstest.UpgradeRequest("/v1/test", "Authorization: Token bad"))
+			if response.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("the client got %s", response.Status)
+			}
+		})
+	}
+	wstest.Eventually(t, "the server has been asked often", func() bool { return r.Backend.Stats().Totals.Refused >= 5 })
+	good("127.0.2.1")
+	refused.Wait()
+	good("127.0.3.1")
+	if h, s := r.Backend.Health(), r.Backend.Stats(); h.Circuit != "closed" || h.CircuitOpened != 0 || s.Totals.DialFailed != 0 {
+		t.Errorf("health %+v, stats %+v", h, s)
 	}
 }
 

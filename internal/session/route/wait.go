@@ -86,7 +86,7 @@ func (s *Service) Wait(
 			switch refused := waiter.Refused(); {
 			case refused == nil:
 				return conn, nil
-			case !errors.Is(refused, backend.ErrFullForClient):
+			case !errors.Is(refused, backend.ErrForClientOnly):
 				return nil, refusal(refused)
 			}
 			turnedAway++
@@ -122,7 +122,7 @@ func (s *Service) Wait(
 	}
 	conn, leased := s.Group.Leave(waiter, why) // leased if it got a connection at the last moment
 	switch {
-	case !leased && waiter.Refused() != nil && !errors.Is(waiter.Refused(), backend.ErrFullForClient): // at the last moment
+	case !leased && waiter.Refused() != nil && !errors.Is(waiter.Refused(), backend.ErrForClientOnly): // at the last moment
 		return nil, refusal(waiter.Refused())
 	case !leased:
 		return nil, err

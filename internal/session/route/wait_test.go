@@ -57,7 +57,7 @@ func (w *waiting) isFull(server int) {
 		w.t.Fatalf("server %d is not to be dialed", server)
 	}
 	w.servers[server].SetHeld(true)
-	slot.Refused(fmt.Errorf("%w: 503", backend.ErrFullForClient))
+	slot.Refused(fmt.Errorf("%w: 503", backend.ErrForClientOnly))
 	synctest.Wait()
 }
 

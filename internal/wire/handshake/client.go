@@ -264,8 +264,14 @@ type Established struct {
 // an extension or a subprotocol that it was not offered.
 var ErrNotOffered = errors.New("server chose a subprotocol or an extension that its client did not offer")
 
+// UpgradeError is why a server that could be reached did not upgrade the connection.
+type UpgradeError struct{ error }
+
+// Unwrap returns the reason.
+func (e UpgradeError) Unwrap() error { return e.error }
+
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the
-// server has answered with another status than 101, the error is a [*StatusError].
+// upgrade request got no good answer, the error is an [UpgradeError], and also a [*StatusError] if the answer's status was not 101.
 func (t *Target) Dial(ctx context.Context) (Established, error) {
 	var dialer net.Dialer
 	if t.UserTimeout > 0 {
@@ -306,7 +312,7 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
 			err = fmt.Errorf("no answer to the upgrade request: %w", context.Cause(ctx))
 		}
-		return Established{}, err
+		return Established{}, UpgradeError{err}
 	}
 	return established, nil
 }
