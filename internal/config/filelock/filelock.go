@@ -49,9 +49,11 @@ func TryLock(path string) (unlock func(), ok bool, err error) {
 // open makes the lock's file if it is missing. A symbolic link to a file has the same lock as the file.
 func open(path string) (*flock.Flock, error) {
 	if _, err := os.Stat(path); err == nil {
-		if path, err = fileowner.Follow(path); err != nil {
+		file, err := fileowner.Follow(path)
+		if err != nil {
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
+		path = file
 	}
 	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
 	file, err := fileowner.Open(lock.Path(), 0o640) // flock would make root's file, wherever a link leads
