@@ -173,7 +173,7 @@ func TestHealthPathOfAService(t *testing.T) {
 		t.Errorf("without a backend: %q", answer)
 	}
 	for _, change := range [][]string{{"service", "add", "stt", "--path", "/healthz"}, {"config", "import", path}} {
-		if r := runCommand(t, append(change, "--yes", "--admin", p.socket())...); r.status != 1 || !strings.Contains(r.stderr, both) {
+		if r := runCommand(t, append(change, "--yes", "--admin", p.socket())...); r.status != 2 || !strings.Contains(r.stderr, both) {
 			t.Errorf("%v: status %d, %s", change, r.status, r.stderr)
 		}
 	}
