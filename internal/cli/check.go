@@ -42,7 +42,7 @@ how much of replay-memory the sessions may need, in the usual format of the prof
 For services in a database that reuse connections or have failover: replay, it warns if no good
 result of 'wsbouncer profile verify' of the last 90 days is saved.
 
-It reports all errors in settings or flags at once, with exit status 2, and then all others.
+It reports all errors in settings or flags at once, with exit status 2, and others after that.
 The exit status is 1 if the database cannot be read, its configuration is invalid, or the files of TLS
 certificates cannot be used. A certificate that has expired is a warning, since 'wsbouncer
 serve' uses it. With --strict, the exit status is also 1 if there is any warning.`,

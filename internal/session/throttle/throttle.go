@@ -94,9 +94,10 @@ func (f *Filter) Received(c *loop.Conn, b []byte) int {
 		if c.Closed() {
 			return len(b)
 		}
+		grown := min(2*piece, maxPiece)
 		if f.turnIsOver() && f.session.Relaying() {
 			f.pay(c)
-			piece = 0
+			grown = 0
 		}
 		switch {
 		case c.Paused() && (end < len(b) || c.Kept() > 0):
@@ -107,7 +108,7 @@ func (f *Filter) Received(c *loop.Conn, b []byte) int {
 		case n == 0:
 			piece *= 2
 		default:
-			piece = max(f.room(), min(2*piece, maxPiece))
+			piece = max(f.room(), grown)
 		}
 	}
 }

@@ -44,19 +44,64 @@ func (s *session) Ended(*loop.Conn, error) {}
 // Gathered implements [loop.GatheringHandler].
 func (s *session) Gathered(*loop.Conn) {}
 
-// A client that has used up its turn is held back until the session stops the filter. No byte is lost, and the last message is the one that was
-// sent last. Without a rate, there is no filter.
-func TestFilter(t *testing.T) {
-	const sent = 1000
+// oneLoop returns an event loop, which ends with the test.
+func oneLoop(t *testing.T) *loop.Loop {
 	loops, err := loop.NewGroup(loop.Options{Min: 1, Max: 1, Interval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(loops.Close)
+	return loops.Loops()[0]
+}
+
+// limited returns the places of a session whose client has a rate of messages.
+func limited(rate limits.Rate) *limits.Hold {
 	scopes, now := limits.NewRegistry(), limits.Instant(loop.Now())
-	scopes.SetProcess(now, limits.Limits{MessageRate: limits.Rate{N: 1, Per: time.Hour}})
+	scopes.SetProcess(now, limits.Limits{MessageRate: rate})
 	hold := new(limits.Hold)
 	scopes.Admit(now, &limits.Visitor{Service: limits.NewService("test"), Address: netip.MustParseAddr("192.0.2.1")}, hold)
+	return hold
+}
+
+// reluctant is a handler that takes nothing of the first piece, although it ends a message, and everything of the others.
+type reluctant struct {
+	session
+	pieces []int
+}
+
+// Received implements [loop.Handler].
+func (r *reluctant) Received(_ *loop.Conn, b []byte) int {
+	if r.pieces = append(r.pieces, len(b)); len(r.pieces) > 1 {
+		return len(b)
+	}
+	r.scanner.Messages++
+	return 0
+}
+
+// A handler that cannot use a piece gets a longer one, also at the end of a turn: otherwise the loop would present the same for ever.
+func TestLongerPiece(t *testing.T) {
+	l, r := oneLoop(t), &reluctant{session: session{scanner: frame.NewClientScanner(0)}}
+	f := new(Filter)
+	f.Init(r, limited(limits.Rate{N: 10, Per: time.Second}), &r.scanner, time.Minute)
+	near, _ := wstest.Pair(t)
+	socket, err := loop.Detach(near)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Call(func() {
+		c := l.Add(socket, f.Before(r), nil)
+		if n := f.Received(c, make([]byte, 20)); n != 20 || len(r.pieces) != 2 || r.pieces[0] != MinPiece || r.pieces[1] != 20 {
+			t.Errorf("%d bytes were taken, in pieces of %v", n, r.pieces)
+		}
+		c.Close()
+	})
+}
+
+// A client that has used up its turn is held back until the session stops the filter. No byte is lost, and the last message is the one that was
+// sent last. Without a rate, there is no filter.
+func TestFilter(t *testing.T) {
+	const sent = 1000
+	l, hold := oneLoop(t), limited(limits.Rate{N: 1, Per: time.Hour})
 	s := &session{scanner: frame.NewClientScanner(0), held: make(chan limits.Cause, 1), released: make(chan struct{}, 1), messages: make(chan uint64, sent)}
 	f := new(Filter)
 	if f.Before(s) != loop.Handler(s) || (*Filter)(nil).Before(s) != loop.Handler(s) {
@@ -68,7 +113,7 @@ func TestFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, bytes := loops.Loops()[0], []byte(nil)
+	var bytes []byte
 	for range sent {
 		bytes = append(bytes, wstest.ClientFrame(true, frame.Binary, "")...)
 	}
