@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -305,14 +306,30 @@ func TestDroppedEnd(t *testing.T) {
 // A server that admits so many sessions a second refuses others as if it were full, whatever has ended meanwhile.
 func TestAdmissions(t *testing.T) {
 	s := nasty(t, WhisperLive, "admissions:2")
+	tokens := func(left float64) { // however long the sessions take
+		s.places.mu.Lock()
+		s.places.tokens, s.places.filled = left, time.Time{}
+		s.places.mu.Unlock()
+	}
 	for range 2 {
 		talk(t, s, "/", "> {\"uid\": \"u\"}\n< SERVER_READY")
 	}
+	tokens(0)
 	talk(t, s, "/", "> {\"uid\": \"u\"}\n< \"status\": \"WAIT\"\n< close 1000")
-	s.places.mu.Lock()
-	s.places.filled = s.places.filled.Add(-time.Second)
-	s.places.mu.Unlock()
+	tokens(1)
 	talk(t, s, "/", "> {\"uid\": \"u\"}\n< SERVER_READY")
+}
+
+func TestAdmissionsPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := slots{rate: 2, tokens: 2}
+		for i, after := range []time.Duration{0, 0, 499 * ms, 2 * ms, 0, 10 * time.Second, 0, 0} {
+			time.Sleep(after)
+			if want := i != 2 && i != 4 && i != 7; s.take() != want {
+				t.Errorf("%d: want %v", i, want)
+			}
+		}
+	})
 }
 
 // Each protocol says in its own way that it is full, and takes another when a place comes free.

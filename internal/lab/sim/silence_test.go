@@ -1,6 +1,12 @@
 package sim
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+)
 
 func TestSilence(t *testing.T) {
 	for protocol, script := range map[string]string{
@@ -25,8 +31,16 @@ func TestSilenceBroken(t *testing.T) {
 	const limit = 300 * ms
 	s := start(t, Options{Protocol: Deepgram, Silence: limit})
 	c := dial(t, s)
-	for begin := now(); now()-begin < 2*limit; {
-		converse(t, c, 7, "> audio 1\n< s7:1")
+	for begin, last := now(), now(); now()-begin < 2*limit; {
+		say(t, c, websocket.MessageBinary, audioOf(t, 7, "1"))
+		_, _, err := c.Read(wstest.Context(t))
+		switch said := now(); {
+		case said-last > limit/2: // this machine was silent
+			c, begin = dial(t, s), said
+		case err != nil:
+			t.Fatalf("after %v of talking: %v", said-begin, err)
+		}
+		last = now()
 	}
 	converse(t, c, 7, "< close 1011")
 }

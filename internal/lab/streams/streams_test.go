@@ -21,6 +21,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
@@ -153,10 +154,14 @@ func TestSteadyPhase(t *testing.T) {
 func TestLag(t *testing.T) {
 	const late = 300 * time.Millisecond
 	o := options(t, "vosk", simulated(t, sim.Options{Protocol: sim.Vosk, Latency: late}))
-	r, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var r *load.Result
+	wstest.Eventually(t, "a run on a machine that is not late itself", func() bool {
+		var err error
+		if r, err = Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		return r.Speech.Growth.PerSecond <= 0.5 || r.Latency.Quantile(1) < late+200*time.Millisecond
+	})
 	if p50 := r.Latency.Quantile(0.5); p50 < late || r.Speech.First.Quantile(0) < late || r.Speech.Final.Quantile(0) < late {
 		t.Errorf("lag %v, first %v, last %v with a server that is late by %v", p50, r.Speech.First.Quantile(0), r.Speech.Final.Quantile(0), late)
 	}
@@ -203,6 +208,7 @@ func TestTrouble(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	o := options(t, "vosk", simulated(t, sim.Options{Protocol: sim.Vosk}))
 	ctx, cancel := context.WithCancel(t.Context())
+	o.Recordings[0] = o.Recordings[0].AtLeast(time.Minute) // so that nothing else ends a session
 	o.Interval = 10 * time.Millisecond
 	o.Progress = func(p load.Progress) {
 		if p.Connected == o.Streams && p.Received > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,16 +76,25 @@ func TestHungBackend(t *testing.T) {
 // next client, which sees none of them.
 func TestReset(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, "--latency", "2s")
-	p := startReady(t, "--backend", sim.url, "--profile", "echo", "--connections", "1")
+	answers := make(chan struct{})
+	allow := sync.OnceFunc(func() { close(answers) })
+	backend := wstest.StartLibraryServer(t, wstest.Answering(func(c *gorilla.Conn, _, kind int, message []byte) error {
+		<-answers
+		return c.WriteMessage(kind, message)
+	}))
+	t.Cleanup(allow) // before the server awaits its connections' end
+	own := filepath.Join(t.TempDir(), "profiles.yaml")
+	if err := os.WriteFile(own, []byte("profiles: {own: {from: echo, reset: {timeout: 1h}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startReady(t, "--backend", backend.URL, "--profile", "own", "--profile-file", own, "--connections", "1")
 	c := dialRaw(t, p.url("/"))
 	for range 3 {
 		c.send(ws.NewTextFrame([]byte("for me alone")))
 	}
 	c.close(1000, "")
-	if b := p.stats().Backends[0]; b.Resetting != 1 {
-		t.Errorf("backend: %+v", b)
-	}
+	wstest.Eventually(t, "the connection is being reset", func() bool { return p.stats().Backends[0].Resetting == 1 })
+	allow()
 	next := dialFree(t, p.url("/"))
 	next.echo("for the next")
 	next.close(1000, "")
@@ -116,11 +126,21 @@ func TestForeignAnswers(t *testing.T) {
 	})
 	t.Run("between sessions", func(t *testing.T) {
 		t.Parallel()
-		sim := startSim(t, "--fail", "late:1:100ms")
-		p := startReady(t, "--backend", sim.url, "--profile", "echo", "--connections", "1")
+		unasked := make(chan struct{}, 1)
+		backend := wstest.StartLibraryServer(t, wstest.Answering(func(c *gorilla.Conn, _, kind int, message []byte) error {
+			if err := c.WriteMessage(kind, message); err != nil || string(message) != "hello" {
+				return err
+			}
+			<-unasked
+			return c.WriteMessage(kind, message)
+		}))
+		t.Cleanup(func() { close(unasked) }) // before the server awaits its connections' end
+		p := startReady(t, "--backend", backend.URL, "--profile", "echo", "--connections", "1")
 		c := dialRaw(t, p.url("/"))
 		c.echo("hello")
 		c.close(1000, "")
+		p.settle()
+		unasked <- struct{}{}
 		wstest.Eventually(t, "the connection is retired", func() bool { return p.stats().Backends[0].Totals.RetiredIdle == 1 })
 		next := dialFree(t, p.url("/"))
 		next.echo("next")

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -86,9 +87,25 @@ func TestIdleLimitSpares(t *testing.T) {
 	t.Parallel()
 	sim := startSim(t)
 	p := startReady(t, "--backend", sim.url, "--connections", "1", "--idle-timeout", "5s")
-	c := dialRaw(t, p.url("/"))
-	begun := time.Now()
-	wstest.Eventually(t, "more than the limit has passed", func() bool { c.echo("here"); return time.Since(begun) > 6*time.Second })
+	var c *rawClient
+	var begun, last time.Time
+	wstest.Eventually(t, "more than the limit has passed", func() bool {
+		if c == nil {
+			c, begun, last = dialFree(t, p.url("/")), time.Now(), time.Now()
+		}
+		err := c.trySend(ws.NewTextFrame([]byte("here")))
+		f, errReceive := c.tryReceive()
+		switch late := time.Since(last) > 4*time.Second; {
+		case late: // the machine stood still: the session may have ended, and rightly
+			_ = c.nc.Close()
+			c = nil
+			return false
+		case err != nil || errReceive != nil || f.Header.OpCode != ws.OpText:
+			t.Fatalf("received %+v %.40q, %v", f.Header, f.Payload, errors.Join(err, errReceive))
+		}
+		last = time.Now()
+		return time.Since(begun) > 6*time.Second
+	})
 	c.close(1000, "")
 	p.settle()
 }

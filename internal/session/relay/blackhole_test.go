@@ -37,12 +37,15 @@ func (r *rig) comesAndAsks() (p *wstest.Peer, answered bool) {
 func TestBlackHole(t *testing.T) {
 	for _, code := range []frame.CloseCode{frame.ProtocolError, frame.UnsupportedData, frame.InvalidPayload, frame.InternalError} {
 		t.Run(code.String(), func(t *testing.T) {
+			var now atomic.Int64
+			now.Store(int64(time.Hour))
 			r := newRig(t, setup{Cap: 80, Queue: 80, Script: &wstest.Server{Serve: closesWith(code)}, More: []*wstest.Server{{Serve: wstest.Echo}}, Backend: func(o *backend.Options) {
 				o.SlowStart = time.Minute
-			}})
+			}, Now: func() pool.Instant { return pool.Instant(now.Load()) }})
 			r.AllReady(80, r.Backends...)
 			failed := 0
 			for range 60 {
+				now.Add(int64(5 * time.Millisecond))
 				if _, answered := r.comesAndAsks(); !answered {
 					failed++
 				}
