@@ -141,7 +141,7 @@ func TestUnit(t *testing.T) {
 	// A drain without a limit outlasts TimeoutStopSec=, since the proxy asks systemd for more time, and it cuts no session: not that of the old process of an
 	// upgrade either, which systemd sends SIGTERM twice.
 	s.run(`mkdir -p /run/systemd/system/wsbouncer.service.d
-printf '[Service]\nTimeoutStopSec=3s\n' >/run/systemd/system/wsbouncer.service.d/test.conf
+printf '[Service]\nTimeoutStopSec=8s\n' >/run/systemd/system/wsbouncer.service.d/test.conf
 sed -i 's/^drain-timeout: .*/drain-timeout: none/' /etc/wsbouncer/wsbouncer.yaml
 systemctl daemon-reload && systemctl start wsbouncer
 wsbouncer backend add two ws://127.0.0.1:2701 --service stt --connections 100`)
@@ -149,7 +149,7 @@ wsbouncer backend add two ws://127.0.0.1:2701 --service stt --connections 100`)
 		s.expectPart("closed       2 with 1000", `exec 2>&1
 systemctl start wsbouncer
 wsbouncer sim --listen 127.0.0.1:2701 --quiet >/tmp/sim & sim=$!
-wsbouncer bench ws://127.0.0.1:80/ --connections 2 --rate 5 --text --duration 9s >/tmp/bench & bench=$!
+wsbouncer bench ws://127.0.0.1:80/ --connections 2 --rate 5 --text --duration 24s >/tmp/bench & bench=$!
 until [ "$(wsbouncer session ls --state relaying | grep -c ' stt ')" = 2 ]; do sleep 0.1; done
 `+before+` >/tmp/before
 systemctl stop wsbouncer

@@ -145,7 +145,7 @@ func failureOf(err error) failure {
 		f.Kind = kindConflict
 		f.Conflict = &conflict{clash.Expected, clash.Current, clash.Since}
 	case errors.Is(err, config.ErrReadOnly):
-		f.Kind = kindReadOnly
+		f.Kind, f.Text = kindReadOnly, f.Text+" (use --database, with a role or as a user that may write, or give the proxy's that right)"
 	case errors.Is(err, config.ErrNoVersion):
 		f.Kind = kindNoVersion
 	case errors.Is(err, config.ErrSchema):

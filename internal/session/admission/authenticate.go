@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strings"
@@ -171,6 +172,9 @@ func deniedAnswer(service string, denied *auth.Denied) *handshake.Refusal {
 		refusal.Reason = forbidden
 	case http.StatusServiceUnavailable:
 		refusal.Reason = cannotTell
+		if refusal.Header.Get("Retry-After") == "" {
+			maps.Copy(refusal.Header, handshake.RetryAfter(route.RetryAfter))
+		}
 	default:
 		refusal.Reason = http.StatusText(refusal.Status)
 	}

@@ -85,6 +85,7 @@ func TestUnauthenticatedClients(t *testing.T) {
 		{"two keys", "Authorization: Bearer " + good + "\r\nAuthorization: Bearer " + good, keys, 400, ""},
 		{"a method that fails", "Authorization: Bearer abc", fixedMethod{err: errors.New("away")}, 503, ""},
 		{"a method that is too slow", "Authorization: Bearer abc", fixedMethod{wait: make(chan struct{})}, 503, ""},
+		{"a method without a turn", "Authorization: Bearer abc", fixedMethod{err: &auth.Denied{Status: 503, Err: errors.New("no turn")}}, 503, ""},
 		{"an answer of another server", "Authorization: Bearer abc", fixedMethod{err: &auth.Denied{
 			Status: 429, Header: http.Header{"Retry-After": {"7"}}, Err: errors.New("slow down"),
 		}}, 429, ""},
@@ -102,6 +103,9 @@ func TestUnauthenticatedClients(t *testing.T) {
 			body, err := io.ReadAll(response.Body)
 			if err != nil || response.StatusCode != c.status || response.Header.Get("WWW-Authenticate") != c.challenge {
 				t.Errorf("%s, %q, %v", response.Status, response.Header.Get("WWW-Authenticate"), err)
+			}
+			if c.status == 503 && response.Header.Get("Retry-After") != "1" {
+				t.Errorf("Retry-After: %q", response.Header.Get("Retry-After"))
 			}
 			if c.status == 401 && string(body) != "unauthorized: the service requires a valid credential\n" || strings.Contains(string(body), "phone") || strings.Contains(string(body), "away") {
 				t.Errorf("the answer says %q", body)
