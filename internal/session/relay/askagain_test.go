@@ -73,6 +73,67 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
+// renewedMethod knows a client by several credentials, each of which expires at another time, and is asked once more about each.
+type renewedMethod struct {
+	expires map[string]time.Time
+	asked   chan string
+	answers map[string]chan string
+}
+
+func (*renewedMethod) Name() string        { return identity.MethodExternal }
+func (*renewedMethod) Turn() time.Duration { return 0 }
+
+func (m *renewedMethod) Authenticate(_ context.Context, a *auth.Attempt) (*identity.Identity, error) {
+	*a.Question = a.Credential
+	return &identity.Identity{Subject: "u", Method: identity.MethodExternal, Expires: m.expires[a.Credential]}, nil
+}
+
+func (m *renewedMethod) Again(ctx context.Context, question string) (reason string) {
+	select {
+	case m.asked <- question:
+	case <-ctx.Done():
+	}
+	select {
+	case reason = <-m.answers[question]:
+	case <-ctx.Done():
+	}
+	return reason
+}
+
+// A client that comes back with a renewed credential is no longer held to the one before, whatever is said of that.
+func TestComesBackWithRenewedCredential(t *testing.T) {
+	m := &renewedMethod{asked: make(chan string), answers: map[string]chan string{"old": make(chan string), "new": make(chan string)}}
+	m.expires = map[string]time.Time{"old": time.Now().Add(time.Hour), "new": time.Now().Add(2 * time.Hour)}
+	r := newRig(t, setup{Profile: "echo", Service: func(s *route.Service) {
+		reconnects(s)
+		s.Auth = policyOf(t, "header", m)
+	}}, func(o *Options) { o.AskAgainAfter = time.Millisecond })
+	r.Ready(1)
+	client, answer := r.comes("Authorization: Bearer old")
+	server := r.Accepted()
+	about := func(want string) {
+		t.Helper()
+		if got := wstest.Receive(t, m.asked, "a question"); got != want {
+			t.Fatalf("asked about %s, want %s", got, want)
+		}
+	}
+	about("old")
+	client.Reset()
+	r.parked(1)
+	client, _ = r.comes("Wsbouncer-Resume: "+answer.Get("Wsbouncer-Resume"), "Authorization: Bearer new")
+	about("new")
+	m.answers["old"] <- "the credential is no longer accepted"
+	m.answers["new"] <- ""
+	about("new")
+	r.on(func(s *Session) {
+		if at := s.record.Identity.Expires; !at.Equal(m.expires["new"]) {
+			t.Errorf("it expires at %v", at)
+		}
+	})
+	client.Send(frame.Text, "hello")
+	server.Expect(frame.Text, "hello")
+}
+
 // A service that does not end sessions asks nothing, and keeps nothing to ask with. One that stops to end them takes no answer.
 func TestAskAgainOnlyIfItMatters(t *testing.T) {
 	method := &askedMethod{answers: make(chan string)}

@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -66,6 +67,22 @@ func (s *Session) checkCredential() {
 		s.askAgain(policy)
 	}
 	if rulesOf[s.life.state].limited { // also if the service has stopped asking for it: the timer may have been set for this check
+		s.limitDuration()
+	}
+}
+
+// renew has the credential count with which the client has come back, and which may be a newer one of the same client.
+func (s *Session) renew(c *record.Client) {
+	if s.record.Identity == nil || c.Identity == nil || !s.record.Ended.IsZero() {
+		return
+	}
+	renewed := *s.record.Identity
+	renewed.Expires, renewed.Signer = c.Identity.Expires, c.Identity.Signer
+	s.record.Identity = &renewed
+	if s.question() != nil && c.Question != "" {
+		s.limited.question = s.sessions.newQuestion(c.Question)
+	}
+	if rulesOf[s.life.state].limited {
 		s.limitDuration()
 	}
 }
@@ -132,7 +149,7 @@ func (s *Session) askAgain(policy *auth.Policy) {
 	q.turn = false
 	q.asking = sessions.pending.Go(func() {
 		reason := ""
-		defer func() { client.Post(func() { s.askedAgain(reason) }) }()
+		defer func() { client.Post(func() { s.askedAgain(q, reason) }) }()
 		defer sessions.shared.Guard.Recover("authentication", func() {})
 		ctx, cancel := context.WithTimeout(sessions.closing, longestQuestion)
 		defer cancel()
@@ -141,9 +158,8 @@ func (s *Session) askAgain(policy *auth.Policy) {
 }
 
 // askedAgain ends the session if its client is turned away now.
-func (s *Session) askedAgain(reason string) {
-	q := s.question()
-	if q == nil || !s.record.Ended.IsZero() {
+func (s *Session) askedAgain(q *question, reason string) {
+	if q != s.question() || !s.record.Ended.IsZero() { // its client may have another credential by now
 		return
 	}
 	q.asking, q.at = false, time.Now().Add(s.sessions.askAgainAfter())

@@ -27,6 +27,9 @@ func (s *Sessions) Resume(service *route.Service, nc net.Conn, req *handshake.Re
 			_ = nc.SetDeadline(time.Time{}) // the handshake's
 			return loop.Detach(nc)
 		}, req)
+		if side, ok := loop.As[*clientSide](line.Conn().Handler()); ok && err == nil {
+			(*Session)(side).renew(client)
+		}
 	})
 	if !posted {
 		return route.Unavailable("shutting down")
