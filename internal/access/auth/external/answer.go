@@ -60,7 +60,7 @@ func read(response *http.Response) (*answer, error) {
 	case a.status == http.StatusTooManyRequests:
 		pass, a.holds = "Retry-After", 0
 	case a.status >= 500:
-		return nil, fmt.Errorf("it answers %d %s", a.status, http.StatusText(a.status))
+		return nil, &failedAnswer{a.status}
 	default:
 		return nil, &badAnswer{fmt.Sprintf("it is %d %s, and none of 2xx, 401, 403 and 429", a.status, http.StatusText(a.status))}
 	}

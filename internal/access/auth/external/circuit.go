@@ -3,12 +3,15 @@ package external
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// tolerated is how many questions in a row may fail before the server is left alone for a moment.
+	// tolerated is how many questions in a row may fail before the server is left alone for a moment. Failures that a client may have provoked count once
+	// for each network in a row, so that one client alone does not close the service to others.
 	tolerated = 5
 	// The first and the longest such moment.
 	firstRest, longestRest = time.Second, 10 * time.Second
@@ -22,6 +25,7 @@ type circuit struct {
 
 	mu     sync.Mutex
 	failed int           // guarded by mu; questions in a row
+	by     []netip.Addr  // guarded by mu; the latest networks whose failures among these may have been provoked
 	since  time.Time     // guarded by mu; of the first of them
 	reason string        // guarded by mu; of the last of them
 	rest   time.Duration // guarded by mu; the present one, or the last one
@@ -43,10 +47,15 @@ func (c *circuit) enter(now time.Time) error {
 	return nil
 }
 
-// leave notes how a question has ended: with an answer, or with an error. Unless it counts, it says nothing about the server.
-func (c *circuit) leave(err error, counts bool, now time.Time) {
+// leave notes how a question about a client of a network has ended: with an answer, or with an error. Unless it counts, it says nothing about the server.
+func (c *circuit) leave(network netip.Addr, err error, counts bool, now time.Time) {
 	c.mu.Lock()
 	failed, since := c.failed, c.since
+	if counts && isProvoked(err) && network.IsValid() {
+		if counts = !slices.Contains(c.by, network); counts {
+			c.by = append(c.by[max(0, len(c.by)-tolerated):], network)
+		}
+	}
 	c.note(err, counts, now)
 	c.mu.Unlock()
 	switch {
@@ -68,7 +77,7 @@ func (c *circuit) note(err error, counts bool, now time.Time) {
 	case err != nil && !counts:
 		return
 	case err == nil:
-		c.failed, c.rest = 0, 0
+		c.failed, c.by, c.rest = 0, nil, 0
 		return
 	}
 	if c.failed == 0 {

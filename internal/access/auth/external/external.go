@@ -15,8 +15,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
@@ -126,16 +128,16 @@ func (c *Checker) ask(ctx context.Context, a *auth.Attempt, header http.Header) 
 		return nil, &auth.Denied{Status: http.StatusServiceUnavailable, Err: fmt.Errorf("%d questions are being asked, and no turn came in time", maxParallel)}
 	}
 	defer c.turns.give(network)
-	return c.askNow(ctx, header)
+	return c.askNow(ctx, network, header)
 }
 
-// askNow asks the server without waiting for a turn.
-func (c *Checker) askNow(ctx context.Context, header http.Header) (*answer, error) {
+// askNow asks the server without waiting for a turn. The network is that of a client which only arrives; invalid for another.
+func (c *Checker) askNow(ctx context.Context, network netip.Addr, header http.Header) (*answer, error) {
 	if err := c.circuit.enter(time.Now()); err != nil {
 		return nil, err
 	}
 	result, counts := errUnfinished, false
-	defer func() { c.circuit.leave(result, counts, time.Now()) }() // also after a panic, or the server would never be asked again
+	defer func() { c.circuit.leave(network, result, counts, time.Now()) }() // also after a panic, or the server would never be asked again
 	within, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	answer, err := c.request(within, header)
@@ -152,6 +154,19 @@ type badAnswer struct{ text string }
 
 func (e *badAnswer) Error() string {
 	return "the authentication server's answer cannot be used: " + e.text
+}
+
+// isProvoked reports whether the client's request may have provoked a failure: the server has read it, and ends it with a status of its own, or the
+// connection.
+func isProvoked(err error) bool {
+	return errors.As(err, new(*failedAnswer)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// failedAnswer is the error for an answer that says that the server fails.
+type failedAnswer struct{ status int }
+
+func (e *failedAnswer) Error() string {
+	return fmt.Sprintf("it answers %d %s", e.status, http.StatusText(e.status))
 }
 
 // unquoted returns a [badAnswer] if the answer is malformed or too long. Package http quotes such an answer, and what the server repeats in it may

@@ -249,7 +249,7 @@ func TestCircuitRests(t *testing.T) {
 		if err := c.enter(now); err != nil {
 			t.Fatal(err)
 		}
-		c.leave(errors.New("refused"), true, now)
+		c.leave(netip.Addr{}, errors.New("refused"), true, now)
 	}
 	for range tolerated {
 		fail()
@@ -264,22 +264,71 @@ func TestCircuitRests(t *testing.T) {
 		if c.enter(now) == nil {
 			t.Fatal("two questions try at once")
 		}
-		c.leave(errors.New("refused"), true, now)
+		c.leave(netip.Addr{}, errors.New("refused"), true, now)
 	}
 	now = now.Add(longestRest)
 	if err := c.enter(now); err != nil {
 		t.Fatal(err)
 	}
-	c.leave(context.Canceled, false, now) // the client left: that says nothing, and the next one tries
+	c.leave(netip.Addr{}, context.Canceled, false, now) // the client left: that says nothing, and the next one tries
 	if err := c.enter(now); err != nil {
 		t.Fatal(err)
 	}
-	c.leave(nil, true, now)
+	c.leave(netip.Addr{}, nil, true, now)
 	for range tolerated {
 		fail()
 	}
 	if c.until != now.Add(firstRest) {
 		t.Errorf("rests for %v after a success", c.until.Sub(now))
+	}
+}
+
+// One client whose questions make the server fail does not close the service to others, and does not keep it closed. Several clients' failures are the
+// server's.
+func TestProvokedFailures(t *testing.T) {
+	broken := atomic.Bool{}
+	r := newRig(t, nil, func(w http.ResponseWriter, req *http.Request) {
+		switch by := req.Header.Get("Authorization"); {
+		case broken.Load() || by == "Bearer 500":
+			w.WriteHeader(http.StatusInternalServerError)
+		case by == "Bearer end":
+			panic(http.ErrAbortHandler)
+		default:
+			w.Header().Set("X-Wsbouncer-Tenant", "acme")
+		}
+	})
+	from := func(credential, address string) error {
+		a := attempt(t, credential)
+		a.Client = netip.MustParseAddr(address)
+		_, err := r.Authenticate(context.Background(), a)
+		return err
+	}
+	for _, bad := range []string{"500", "end"} {
+		for range 3 * tolerated {
+			if err := from(bad, "192.0.2.7"); err == nil || strings.Contains(err.Error(), "not asked") {
+				t.Fatalf("the bad client: %v", err)
+			}
+		}
+		if err := from("good", "198.51.100.1"); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+	}
+	broken.Store(true)
+	for i := range tolerated {
+		_ = from("good", fmt.Sprintf("198.51.100.%d", i))
+	}
+	if err := from("good", "198.51.100.9"); err == nil || !strings.Contains(err.Error(), "not asked for a moment") {
+		t.Errorf("after failures of several clients: %v", err)
+	}
+	broken.Store(false)
+	r.circuit.mu.Lock()
+	r.circuit.until = time.Now()
+	r.circuit.mu.Unlock()
+	if err := from("500", "198.51.100.1"); err == nil || strings.Contains(err.Error(), "not asked") {
+		t.Errorf("one whose failure was counted tries: %v", err)
+	}
+	if err := from("good", "198.51.100.9"); err != nil {
+		t.Errorf("its failure keeps the service closed: %v", err)
 	}
 }
 

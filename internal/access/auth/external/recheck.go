@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ func (c *Checker) Again(ctx context.Context, question string) (reason string) {
 	}
 	defer func() { c.again.unasked <- struct{}{} }()
 	header := unpack(question)
-	answer, err := c.askNow(ctx, header)
+	answer, err := c.askNow(ctx, netip.Addr{}, header)
 	if err != nil {
 		return ""
 	}
