@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -157,14 +158,24 @@ func (c Chain) Revoked(service string, who *identity.Identity, now time.Time) (e
 type Policy struct {
 	// Methods are asked in this order.
 	Methods Chain
+	// Former are methods that may have authenticated clients before the service took others. They only say which of these may not stay.
+	Former Chain
 	// Sources say where in a request credentials are.
 	Sources Sources
 	// Withheld are the sources that are not passed on to backends.
 	Withheld Sources
 	// Timeout is how long a client may wait for the methods, if that is longer than a handshake may take.
 	Timeout time.Duration
-	// EndUnauthorized ends sessions whose client may not stay: see [Chain.Revoked] and [Asker].
+	// EndUnauthorized ends sessions whose client may not stay: see [Policy.Revoked] and [Asker].
 	EndUnauthorized bool
+}
+
+// Revoked is [Chain.Revoked] of the methods, or of the former ones for a client that one of these has authenticated.
+func (p *Policy) Revoked(service string, who *identity.Identity, now time.Time) (expires time.Time, reason string) {
+	if slices.ContainsFunc(p.Methods, func(m Method) bool { return m.Name() == who.Method }) {
+		return p.Methods.Revoked(service, who, now)
+	}
+	return p.Former.Revoked(service, who, now)
 }
 
 // Result is what became of a client that was to be authenticated.

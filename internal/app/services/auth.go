@@ -65,7 +65,7 @@ func (s *Services) newPolicy(v *service, c *config.Service) *auth.Policy {
 		return nil
 	}
 	sources := sourcesOf(c)
-	policy := &auth.Policy{Sources: sources, Withheld: sources.Except(c.Pass), EndUnauthorized: c.EndUnauthorized}
+	policy := &auth.Policy{Former: auth.Chain{s.keys}, Sources: sources, Withheld: sources.Except(c.Pass), EndUnauthorized: c.EndUnauthorized}
 	for _, name := range c.AuthMethods() {
 		policy.Methods = append(policy.Methods, s.newMethod(name, v, c))
 		if name == identity.MethodExternal {

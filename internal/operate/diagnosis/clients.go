@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -34,7 +35,7 @@ func ofLimits(f *Facts, found *findings) {
 		}
 		p := found.add(LimitReached, about, "it has reached its %s %s since this began", r.Limit, figures.Plural(int(r.Count), "time"))
 		p.Since = r.Since
-		if r.Scope == "service" || r.Scope == "tenant" {
+		if (r.Scope == "service" || r.Scope == "tenant") && config.CheckName(r.Name) == nil { // a client's token may name a tenant as it likes
 			p.Cure = fmt.Sprintf("wsbouncer %s show %s", r.Scope, r.Name)
 		}
 	}

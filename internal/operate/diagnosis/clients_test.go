@@ -34,6 +34,17 @@ var clientScenes = map[string]scene{
 	"failures that are explained": {func(f *Facts) { f.Recent.Failed = 20; opens("connection refused")(f) }, "backend-unreachable backend gpu-2: circuit open: connection refused (12:00)"},
 }
 
+// What a client's token says is no part of a command that operators are told to run.
+func TestNamesInCures(t *testing.T) {
+	for name, want := range map[string]string{"acme": "wsbouncer tenant show acme", "acme; reboot #": "", "Acme Corp": ""} {
+		f := well()
+		f.Recent.Limits = []api.LimitReached{{LimitTotal: api.LimitTotal{Limit: "session-limit", Scope: "tenant", Count: 1}, Name: name, Since: since}}
+		if all := Find(f); len(all) != 1 || all[0].Cure != want {
+			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}
+
 // While a server that is out of service costs clients their sessions, clients are not served.
 func TestFailuresHurtClients(t *testing.T) {
 	for failed, want := range map[uint64]string{0: api.HurtsSoon, 20: api.HurtsClients} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -109,7 +110,9 @@ func filler(s *api.Stats, v *api.Service, found *findings, waiting string) bool 
 		return false
 	}
 	p := found.add(TenantFillsQueue, subject{"tenant " + most.Name + " at " + v.Name, v.Name, ""}, "it has %d of the %d clients in the full queue: %s", has, v.Queue.Waiting, waiting)
-	p.Cure = "wsbouncer tenant set " + most.Name + " --session-limit N"
+	if config.CheckName(most.Name) == nil { // a client's token may name a tenant as it likes
+		p.Cure = "wsbouncer tenant set " + most.Name + " --session-limit N"
+	}
 	return true
 }
 

@@ -123,7 +123,7 @@ func (g *Gate) revoked(service *route.Service, who *identity.Identity) error {
 	if policy == nil {
 		return nil
 	}
-	if _, reason := policy.Methods.Revoked(service.Name, who, time.Now()); reason != "" {
+	if _, reason := policy.Revoked(service.Name, who, time.Now()); reason != "" {
 		return deniedAnswer(service.Name, &auth.Denied{Status: http.StatusUnauthorized, Identity: who, Err: errors.New(reason)})
 	}
 	return nil

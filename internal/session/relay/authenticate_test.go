@@ -345,6 +345,21 @@ func TestRevokedKey(t *testing.T) {
 	r.endedAs(meter.Unauthorized)
 }
 
+// A key ends its sessions also after the service has come to authenticate in another way.
+func TestRevokedKeyOfFormerMethod(t *testing.T) {
+	r, client, method, _ := withKey(t, time.Time{})
+	other := *r.Service
+	other.Auth = policyOf(t, "header", fixedMethod{})
+	other.Auth.Former = auth.Chain{method}
+	r.SetServices([]*route.Service{&other})
+	r.sessions.CheckCredentials() // it is still good
+	method.SetTable(apikey.NewTable(nil, method.Table()))
+	r.sessions.CheckCredentials()
+	client.ExpectClose(frame.PolicyViolation, "the API key was revoked")
+	client.SendClose(frame.PolicyViolation, "")
+	client.ExpectEnd()
+}
+
 func TestKeyThatExpires(t *testing.T) {
 	r, client, method, key := withKey(t, time.Now().Add(time.Hour))
 	key.Expires = time.Now().Add(50 * time.Millisecond) // its timer ends the session

@@ -54,7 +54,7 @@ func (s *Session) checkCredential() {
 	// No other credential brings a client back to the session of a key.
 	lost := who.Method == identity.MethodKeys && resume.Of(s.client).Parked()
 	if policy != nil && (policy.EndUnauthorized || lost) {
-		expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
+		expires, reason := policy.Revoked(s.record.Service.Name, who, time.Now())
 		if reason != "" {
 			s.End(meter.Unauthorized, frame.PolicyViolation, reason)
 			return
