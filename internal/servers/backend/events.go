@@ -15,6 +15,22 @@ import (
 
 // Received implements [loop.Handler].
 func (c *Conn) Received(_ *loop.Conn, b []byte) int {
+	var last lastPing
+	n := c.receive(b, &last)
+	c.answer(&last)
+	return n
+}
+
+// lastPing is the last ping in what was received together. Only that one needs an answer (RFC 6455, section 5.5.3), so that the answers to many do not
+// keep the loop from others.
+type lastPing struct {
+	found   bool
+	size    int
+	payload [frame.MaxControlPayload]byte
+}
+
+// receive is Received but for the answer to pings.
+func (c *Conn) receive(b []byte, last *lastPing) int {
 	pos := 0
 	for {
 		if inPool.has(c.state) && c.forSession(b[pos:]) {
@@ -40,6 +56,9 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 			c.fail(*protocolError(err), nil)
 			return len(b)
 		case run.HasControl():
+			if run.Control == frame.Ping {
+				last.found, last.size = true, copy(last.payload[:], run.Payload)
+			}
 			c.control(run.Control, run.Payload)
 		case !run.Inspect:
 			c.idleIfDone(b[pos:])
@@ -95,17 +114,9 @@ func (c *Conn) dataWhileIdle(b []byte) {
 // tooMuchBefore is the reason when the server sends too much before the session.
 var tooMuchBefore = fmt.Sprintf("more than %d KiB before the session", maxGreeting>>10)
 
-// control acts on a control frame.
+// control acts on a control frame, except for pings.
 func (c *Conn) control(op frame.Opcode, payload []byte) {
 	switch op {
-	case frame.Ping:
-		switch {
-		case ended.has(c.state):
-		case c.stream.Pending() == 0:
-			c.sendControl(frame.Pong, payload)
-		default: // only the last ping needs an answer (RFC 6455, section 5.5.3), so at most one waits
-			c.addDeferred().pong = append(make([]byte, 0, len(payload)), payload...)
-		}
 	case frame.Pong:
 		c.Pong(payload)
 	case frame.Close:
@@ -123,6 +134,17 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 			return
 		}
 		c.fail(cause{pool.Closed, code, fmt.Sprintf("closed by the server: %v %s", code, reason)}, append([]byte{}, payload...))
+	}
+}
+
+// answer answers a ping, at once or after what waits for the server; then at most one answer waits.
+func (c *Conn) answer(p *lastPing) {
+	switch payload := p.payload[:p.size]; {
+	case !p.found || ended.has(c.state):
+	case c.stream.Pending() == 0:
+		c.sendControl(frame.Pong, payload)
+	default:
+		c.addDeferred().pong = append(make([]byte, 0, len(payload)), payload...)
 	}
 }
 

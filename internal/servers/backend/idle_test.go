@@ -194,6 +194,25 @@ func TestGreetingHasLimit(t *testing.T) {
 	r.accepted()
 }
 
+// Pings that come together get one answer.
+func TestPingsTogether(t *testing.T) {
+	t.Parallel()
+	_, p := newIdleRig(t, "echo", nil)
+	const pings = 32 << 10
+	p.SendBytes(append(bytes.Repeat([]byte{0x89, 0}, pings-1), 0x89, 1, 'x'))
+	answers := 0
+	for last := ""; last != "x"; answers++ {
+		h, payload, err := p.Next()
+		if err != nil || h.Opcode != frame.Pong {
+			t.Fatalf("got %v %q, %v", h.Opcode, payload, err)
+		}
+		last = string(payload)
+	}
+	if answers > pings/100 { // one for each time that the socket is read
+		t.Errorf("%d answers to %d pings", answers, pings)
+	}
+}
+
 // Pings are answered whether the connection is idle or leased by a session that has not begun; pongs are swallowed.
 func TestPingsWhileWaiting(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -145,5 +146,26 @@ func TestPingFlood(t *testing.T) {
 			}
 			t.Logf("%d of %d pings were answered", answers, pings)
 		})
+	}
+}
+
+// Pings that come together get one answer, before what comes behind them.
+func TestPingsTogether(t *testing.T) {
+	r := newRig(t, setup{})
+	client, server := r.Session()
+	const pings = 32 << 10
+	server.SendBytes(append(bytes.Repeat([]byte{0x89, 0}, pings-1), 0x89, 1, 'x'))
+	server.Send(frame.Text, "over")
+	client.Expect(frame.Text, "over")
+	answers := 0
+	for last := ""; last != "x"; answers++ {
+		h, payload, err := server.Next()
+		if err != nil || h.Opcode != frame.Pong {
+			t.Fatalf("got %v %q, %v", h.Opcode, payload, err)
+		}
+		last = string(payload)
+	}
+	if answers > pings/100 { // one for each time that the socket is read
+		t.Errorf("%d answers to %d pings", answers, pings)
 	}
 }

@@ -40,10 +40,17 @@ func (d *direction) pass(b []byte, boundary int) {
 // sendPong answers a ping, as soon as a frame boundary allows. Only the last ping needs an answer (RFC 6455, section
 // 5.5.3), so that a peer which sends pings and reads nothing makes nothing grow.
 func (d *direction) sendPong(payload []byte) {
-	pong := append(make([]byte, 0, len(payload)), payload...)
-	d.pong = &pong
-	d.inserting = true
+	d.notePong(payload)
 	d.insertNow()
+}
+
+// notePong has the next call of insertNow answer a ping, if no other one comes before.
+func (d *direction) notePong(payload []byte) {
+	if d.pong == nil {
+		d.pong = new([]byte)
+	}
+	*d.pong = append((*d.pong)[:0], payload...)
+	d.inserting = true
 }
 
 // sendPing sends a ping, as soon as a frame boundary allows and the receiver has taken what was written.
@@ -54,7 +61,7 @@ func (d *direction) sendPing() {
 
 // queueClose sends a close frame as soon as the frame that is passing is complete.
 func (d *direction) queueClose(code frame.CloseCode, reason string) {
-	payload := frame.ClosePayload(code, reason)
+	payload := closePayload(code, reason)
 	d.close = &payload
 	d.inserting = true
 }

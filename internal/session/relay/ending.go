@@ -34,13 +34,22 @@ func (s *Session) relayClose(e *event) {
 
 // sendClose sends the client its close frame, at a frame boundary.
 func (s *Session) sendClose(code frame.CloseCode, reason string) {
-	payload := frame.ClosePayload(code, reason)
+	payload := closePayload(code, reason)
 	if s.leg.conn == nil {
 		writeControl(s.client, frame.Close, payload, false)
 		return
 	}
 	s.leg.down.close = &payload
 	s.leg.down.insert()
+}
+
+// closePayload returns the payload of a client's close frame. A code that is only for logs, such as 1006 of a client that has ended its direction alone,
+// must not be in it (RFC 6455, section 7.4.1).
+func closePayload(code frame.CloseCode, reason string) []byte {
+	if code != frame.NoStatus && !code.Sendable() {
+		code = frame.GoingAway
+	}
+	return frame.ClosePayload(code, reason)
 }
 
 // endLease ends the lease; the connection goes back to the pool, or is closed.

@@ -32,6 +32,7 @@ func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left while its backend accepted nothing", "discarded"})
+	client.ExpectClose(frame.GoingAway, "client left while its backend accepted nothing") // 1006 is for logs only
 }
 
 // One whose backend continues has everything passed on, and ends as if nothing had been in the way.

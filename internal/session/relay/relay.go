@@ -246,10 +246,14 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	conn := s.leg.conn
 	scanner := &conn.Scanner
 	frames, bytes := scanner.Frames, scanner.Bytes
-	pos := 0
+	pos, pinged := 0, false
 	for s.holds(conn) {
 		between := scanner.AtFrameBoundary()
 		run, err := scanner.Next(b[pos:])
+		if pinged && (run.Data > 0 || run.Inspect) { // which may end the lease
+			s.leg.up.insertNow()
+			pinged = false
+		}
 		if run.Data > 0 {
 			s.fromBackend(b[pos:pos+run.Data], run.Boundary, between)
 			if !s.holds(conn) { // what follows the data does not concern this session, not even an error
@@ -272,6 +276,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
+			pinged = pinged || run.Control == frame.Ping
 		} else if !run.Inspect {
 			break
 		}
@@ -289,6 +294,9 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			return len(b)
 		}
 		return pos + conn.Received(c, b[pos:])
+	}
+	if pinged {
+		s.leg.up.insertNow()
 	}
 	if s.client.Stalled() {
 		c.Pause()
@@ -325,8 +333,8 @@ func (s *Session) fromBackend(b []byte, boundary int, between bool) {
 // backendControl acts on a control frame from the backend.
 func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 	switch op {
-	case frame.Ping:
-		s.leg.up.sendPong(payload)
+	case frame.Ping: // of many that come together, only the last one is answered, so that their answers do not keep the loop from others
+		s.leg.up.notePong(payload)
 	case frame.Pong:
 		s.leg.conn.Pong(payload)
 	case frame.Close:

@@ -284,7 +284,7 @@ func (s *Session) perform(a action, e *event) {
 		s.endLease()
 	case endStream:
 		if !s.life.told {
-			resume.Of(s.client).Cut(frame.ClosePayload(s.record.Code, s.record.Reason))
+			resume.Of(s.client).Cut(closePayload(s.record.Code, s.record.Reason))
 		}
 		s.client.CloseWrite()
 	case forget:
