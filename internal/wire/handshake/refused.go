@@ -94,6 +94,7 @@ func (e *StatusError) mask(sent secret.Sent, cut bool) {
 	}
 	if e.Header.Get("Content-Encoding") != "" { // such a body cannot be searched
 		e.Header.Del("Content-Encoding")
+		e.Header.Del("Content-Type") // the proxy's own text takes the body's place
 		e.Body = nil
 		return
 	}

@@ -22,7 +22,7 @@ func TestRefusalHidesOwnSecrets(t *testing.T) {
 		return "HTTP/1.1 400 Bad Request\r\n\r\n" + strings.Repeat("x", maxRefusalBody-5) + top
 	}
 	packed := func(*http.Request) string {
-		return "HTTP/1.1 400 Bad Request\r\nContent-Encoding: br\r\nContent-Length: 6\r\n\r\npacked"
+		return "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 6\r\n\r\npacked"
 	}
 	malformed := func(*http.Request) string { return "HTTP/1.1 400 Bad Request\r\n" + top + "\r\n\r\n" }
 	protocol := func(r *http.Request) string { return upgraded("", "Sec-WebSocket-Protocol: "+top)(r) }
@@ -51,6 +51,9 @@ func TestRefusalHidesOwnSecrets(t *testing.T) {
 			if strings.Contains(all, secret) {
 				t.Errorf("%s: %s is shown: %.500q", name, secret, all[max(0, len(all)-500):])
 			}
+		}
+		if name == "packed" && strings.Count(string(status.Refusal().Append(nil)), "\nContent-Type:") != 1 {
+			t.Errorf("%q", status.Refusal().Append(nil))
 		}
 		if name == "echo" && (status.Header.Get("X-Err") != "/v1/stt?lang=ja&key=(hidden)&api_key=(hidden)&model=small" ||
 			string(status.Body) != "Authorization: (hidden) (hidden) client\n(hidden) (hidden) small") {

@@ -350,7 +350,7 @@ func (c *Conn) receive(b []byte) {
 // deliverEarlyLater presents, after the current event, what was received early.
 func (c *Conn) deliverEarlyLater() {
 	c.later(func() {
-		if len(c.early) == 0 || c.paused || c.closed {
+		if len(c.early) == 0 || c.paused || c.closed || c.ended {
 			return
 		}
 		b := c.early
@@ -399,7 +399,7 @@ func (c *Conn) canWait() bool {
 	if _, ok := As[EndingHandler](c.handler); ok || len(c.out) > 0 {
 		return false
 	}
-	return c.hasUnread()
+	return len(c.early) > 0 || c.hasUnread()
 }
 
 // flushed is called when everything kept has been written.

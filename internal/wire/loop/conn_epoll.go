@@ -240,7 +240,7 @@ func (c *Conn) receiveTo(b []byte) (int, syscall.Errno) {
 }
 
 // Write sends b, and keeps a copy of what the socket does not take at once; Flushed is called when the socket has taken that,
-// too. With io_uring, short writes are queued and sent together with those of other connections before the loop waits again.
+// too. Short writes are queued, and sent together before the loop waits again.
 // If writing fails, Ended is called.
 func (c *Conn) Write(b []byte) {
 	if len(b) == 0 || c.failed || c.closed {

@@ -368,6 +368,58 @@ func TestLastWordsBeforeAResetWhilePaused(t *testing.T) {
 	}
 }
 
+// So must what the handler has kept not be lost in a reset that comes behind it.
+func TestKeptBeforeAReset(t *testing.T) {
+	if portable {
+		t.Skip("the portable driver notices it on Resume")
+	}
+	l := group(t, 1).Pick()
+	near, far := wstest.Pair(t)
+	h := &keeping{collector: collect()}
+	b := add(t, l, near, h, nil)
+	on(t, b, func() { b.Write([]byte("unread, so that closing resets")) })
+	if _, err := io.ReadFull(far, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = far.Write([]byte("last words"))
+	wstest.Eventually(t, "they are kept", func() (kept bool) {
+		on(t, b, func() { kept = b.Kept() > 0 })
+		return kept
+	})
+	_ = far.Close()
+	for range 3 {
+		settle(t, l)
+		on(t, b, func() {
+			if len(h.errs)+len(h.bytes) > 0 {
+				t.Errorf("%q, %v while paused", h.bytes, h.errs)
+			}
+		})
+	}
+	on(t, b, b.Resume)
+	wstest.Receive(t, h.done, "the end")
+	settle(t, l)
+	on(t, b, func() {
+		if string(h.bytes) != "last words" || len(h.errs) != 1 || errors.Is(h.errs[0], io.EOF) {
+			t.Errorf("received %q, ended with %v", h.bytes, h.errs)
+		}
+	})
+}
+
+// keeping is a collector that keeps the first that it gets.
+type keeping struct {
+	*collector
+	kept bool
+}
+
+func (h *keeping) Received(c *Conn, b []byte) int {
+	if !h.kept {
+		h.kept = true
+		c.PauseBefore(b)
+		return len(b)
+	}
+	return h.collector.Received(c, b)
+}
+
 // attentive is a collector that is an [EndingHandler].
 type attentive struct{ *collector }
 

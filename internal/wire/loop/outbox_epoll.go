@@ -17,13 +17,13 @@ const (
 	maxBatched = 4 << 10
 )
 
-// outbox is a queue of short writes. What connections write while their loop handles a batch of events is queued, and sent with
-// one system call after the batch, or when the outbox is full.
+// outbox is a queue of short writes. What connections write while their loop handles a batch of events is queued, and sent after the batch, or when the
+// outbox is full: with io_uring all of it by one system call, otherwise that of each connection by one, however many writes it was.
 //
 // What a connection writes stays in order: it has at most one entry, which is sent before anything else is done with its
 // socket (see Conn.sendQueued).
 type outbox struct {
-	ring *ring // static; nil if nothing is queued
+	ring *ring // static; nil without io_uring
 
 	// Owned by the loop's goroutine.
 	bytes   []byte
@@ -35,19 +35,19 @@ type outbox struct {
 type queuedWrite struct {
 	conn       *Conn
 	start, end int
+	kept       bool // the socket has not taken all of it
 }
 
 // openOutbox returns an outbox, with a ring if use asks for one.
 func openOutbox(use IOURing) (outbox, error) {
-	if use == IOURingOff {
-		return outbox{}, nil
-	}
 	b := make([]byte, outboxSize)
-	r, err := openRing(outboxEntries, b)
-	if err != nil {
-		return outbox{}, err
+	o := outbox{bytes: b[:0], entries: make([]queuedWrite, 0, outboxEntries)}
+	if use == IOURingOff {
+		return o, nil
 	}
-	return outbox{ring: r, bytes: b[:0], entries: make([]queuedWrite, 0, outboxEntries)}, nil
+	var err error
+	o.ring, err = openRing(outboxEntries, b)
+	return o, err
 }
 
 // isQueued reports whether the connection has an entry in the outbox.
@@ -60,7 +60,7 @@ func (c *Conn) isQueued() bool {
 func (c *Conn) enqueue(b []byte) bool {
 	d := &c.on.driver
 	o := &d.outbox
-	if o.ring == nil || c.file || len(o.sending) > 0 {
+	if c.file || len(o.sending) > 0 {
 		return false
 	}
 	if len(b) > maxBatched {
@@ -104,11 +104,12 @@ func (d *driver) sendOutbox() bool {
 		return false
 	}
 	o.sending, o.entries = o.entries, o.entries[:0]
-	if len(o.sending) == 1 {
+	if o.ring == nil || len(o.sending) == 1 {
 		o.sendDirectly(0)
 	} else {
 		o.sendTogether()
 	}
+	o.tellStalled()
 	clear(o.sending)
 	o.sending, o.bytes = nil, o.bytes[:0]
 	return true
@@ -116,9 +117,10 @@ func (d *driver) sendOutbox() bool {
 
 // sendDirectly sends each entry from the index first on with its own system call.
 func (o *outbox) sendDirectly(first int) {
-	for _, e := range o.sending[first:] {
+	for i := first; i < len(o.sending); i++ {
+		e := &o.sending[i]
 		b := o.bytes[e.start:e.end]
-		e.conn.keepQueued(b[e.conn.send(b):])
+		e.kept = e.conn.keep(b[e.conn.send(b):])
 	}
 }
 
@@ -140,20 +142,21 @@ func (o *outbox) incomplete(entry uint64, sent int, errno unix.Errno) {
 		e.conn.sendFailed(errno)
 		return
 	}
-	e.conn.keepQueued(o.bytes[e.start+sent : e.end])
+	e.kept = e.conn.keep(o.bytes[e.start+sent : e.end])
 }
 
-// keepQueued is keep for a write that was queued: its handler learns now that the socket is full, which it could not see when it wrote.
-func (c *Conn) keepQueued(rest []byte) {
-	if !c.keep(rest) {
-		return
-	}
-	if w, ok := As[StallHandler](c.handler); ok {
-		l := c.on
-		current, handler := l.current, l.handler
-		l.Handling(c)
-		w.Stalled(c)
-		l.current, l.handler = current, handler
+// tellStalled tells handlers that their sockets are full, which they could not see when they wrote. By now everything has been sent or kept, so that what
+// they write comes behind it.
+func (o *outbox) tellStalled() {
+	for _, e := range o.sending {
+		c := e.conn
+		if w, ok := As[StallHandler](c.handler); ok && e.kept && !c.closed {
+			l := c.on
+			current, handler := l.current, l.handler
+			l.Handling(c)
+			w.Stalled(c)
+			l.current, l.handler = current, handler
+		}
 	}
 }
 

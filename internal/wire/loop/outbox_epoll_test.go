@@ -17,9 +17,6 @@ import (
 // ringed returns a loop that sends with io_uring. Without io_uring it skips the test.
 func ringed(t *testing.T) *Loop {
 	t.Helper()
-	if *ioURing == string(IOURingOff) {
-		t.Skip("io_uring is switched off")
-	}
 	g := group(t, 1)
 	if used, err := g.IOURing(); !used {
 		t.Skip(err)
@@ -53,7 +50,7 @@ func mustRead(t *testing.T, far *net.TCPConn, want []byte, end bool) {
 
 // What connections write in one event is queued and sent together, in order with what is too long to be queued.
 func TestOutboxKeepsTheOrder(t *testing.T) {
-	l := ringed(t)
+	l := group(t, 1).Pick()
 	conns, fars := several(t, l, outboxEntries+3)
 	want := make([][]byte, len(conns))
 	call(t, l, func() {
@@ -83,7 +80,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 
 // What a socket does not take is kept, reported once, and sent when there is room; other connections do not notice.
 func TestOutboxFallsShort(t *testing.T) {
-	l := ringed(t)
+	l := group(t, 1).Pick()
 	conns, fars := several(t, l, 2)
 	slow, quick := conns[0], conns[1]
 	stalled, flushed := make(chan int, 1), make(chan struct{})
@@ -114,7 +111,7 @@ func (s *stalling) Stalled(c *Conn) { s.stalled <- c.Pending() }
 
 // Nothing of a connection is left in the outbox when its descriptor is closed: another connection may get the same one.
 func TestOutboxIsSettledBeforeAClose(t *testing.T) {
-	l := ringed(t)
+	l := group(t, 1).Pick()
 	conns, fars := several(t, l, 3)
 	near, far := wstest.Pair(t)
 	socket, err := Detach(near)
@@ -137,9 +134,6 @@ func TestOutboxIsSettledBeforeAClose(t *testing.T) {
 // What is queued stays in order when a connection moves to another loop.
 func TestOutboxIsSettledBeforeAMove(t *testing.T) {
 	g := group(t, 2)
-	if used, err := g.IOURing(); !used {
-		t.Skip("no io_uring: ", err)
-	}
 	a, b := g.Loops()[0], g.Loops()[1]
 	conns, fars := several(t, a, 2)
 	call(t, a, func() {
@@ -154,7 +148,7 @@ func TestOutboxIsSettledBeforeAMove(t *testing.T) {
 
 // When a queued send notices that a peer has gone, the end of that connection is reported, and of no other.
 func TestOutboxFails(t *testing.T) {
-	l := ringed(t)
+	l := group(t, 1).Pick()
 	conns, fars := several(t, l, 3)
 	ended := make(chan error, 1)
 	call(t, l, func() {
@@ -178,9 +172,6 @@ func TestOutboxFails(t *testing.T) {
 // A panic in Stalled ends the connections whose writes were sent together, and does not disturb what is sent after it.
 func TestOutboxAfterAPanic(t *testing.T) {
 	l, values := recovering(t)
-	if used, err := l.group.IOURing(); !used {
-		t.Skip("no io_uring: ", err)
-	}
 	conns, fars := several(t, l, 5)
 	call(t, l, func() {
 		for _, full := range conns[:2] { // so that a send is left when the first one panics
@@ -216,7 +207,7 @@ func (*panicking) Stalled(*Conn) { panic("stalled") }
 
 // Queuing what many connections write allocates nothing.
 func TestOutboxDoesNotAllocate(t *testing.T) {
-	l := ringed(t)
+	l := group(t, 1).Pick()
 	conns, fars := several(t, l, 10)
 	const rounds = 20
 	b := make([]byte, 1000)

@@ -74,9 +74,6 @@ func TestPausedByAnAnswer(t *testing.T) {
 	for name, byCrypto := range map[string]bool{"an answer to a KeyUpdate": true, "an alert": false} {
 		t.Run(name, func(t *testing.T) {
 			l, values := recovering(t)
-			if used, err := l.group.IOURing(); !used {
-				t.Skip("no io_uring: ", err)
-			}
 			near, far, ours, _ := rawFarEnd(t, byCrypto)
 			h := collect()
 			c := add(t, l, near, h, nil)
