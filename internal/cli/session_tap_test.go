@@ -142,3 +142,18 @@ func TestTapColours(t *testing.T) {
 		}
 	}
 }
+
+// What a client says reaches the terminal only as JSON's escapes, where the terminal might obey it.
+func TestTapAsHarmlessJSON(t *testing.T) {
+	var out strings.Builder
+	line, err := json.Marshal(map[string]string{"text": "\u009b2J\x7f\u202eabc\U000e0041 \u00e4\U0001f600"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := newTapPrinter(&out, true, false).print(line, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"text":"\u009b2J\u007f\u202eabc\udb40\udc41 ä😀"}` + "\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}

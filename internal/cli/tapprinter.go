@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
@@ -27,7 +29,7 @@ func newTapPrinter(out io.Writer, asJSON, several bool) *tapPrinter {
 // print prints an event, which came as this line.
 func (p *tapPrinter) print(line []byte, e *api.TapEvent) error {
 	if p.json {
-		_, err := fmt.Fprintf(p.out, "%s\n", line)
+		_, err := fmt.Fprintf(p.out, "%s\n", harmlessJSON(string(line)))
 		return err
 	}
 	who, what, colour := describeTapEvent(e)
@@ -40,6 +42,22 @@ func (p *tapPrinter) print(line []byte, e *api.TapEvent) error {
 	}
 	_, err := fmt.Fprintf(p.out, "%s %s%s %s\n", e.Time.UTC().Format("15:04:05.000"), session, paint(colour, fmt.Sprintf("%-10s", who)), paint(colour, what))
 	return err
+}
+
+// harmlessJSON returns a line of JSON, which has what a client or a server has said, with the characters escaped that are not printable: a terminal might
+// obey them. It is the same JSON.
+func harmlessJSON(line string) string {
+	var b strings.Builder
+	for _, r := range line {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, "\\u%04x", unit)
+		}
+	}
+	return b.String()
 }
 
 // verdicts are the profile's verdicts in words.

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +86,9 @@ func (r *Registry) AudioLeft(h *Hold) (least *Left) {
 	}
 	return least
 }
+
+// Copy returns what [Registry.AudioLeft] can be asked with while the owner of the hold adds places. It is not to be released.
+func (h *Hold) Copy() *Hold { return &Hold{scopes: slices.Clone(h.scopes)} }
 
 // HasQuota reports whether a quota applies to the session.
 func (h *Hold) HasQuota() bool {

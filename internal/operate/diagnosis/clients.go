@@ -44,6 +44,11 @@ func ofLimits(f *Facts, found *findings) {
 	}
 }
 
+// OfOneClient reports whether a problem is that one client (an address, a subject or a key) reaches its own limits.
+func OfOneClient(p *api.Problem) bool {
+	return p.Kind == string(LimitReached) && (strings.HasPrefix(p.What, "client ") || strings.HasPrefix(p.What, "key "))
+}
+
 // When refusals and failures are worth a word: there are some, and they are more than a small part. Strangers who ask for what does not exist
 // are more common than clients that the proxy failed.
 const (

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/journal"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 const (
@@ -102,7 +103,7 @@ func (h *History) add(p api.PastProblem) {
 		return // it continues after a restart
 	}
 	h.take(&p)
-	if h.journal != nil && !h.silent && h.mine() {
+	if h.journal != nil && !h.silent && h.mine() && !diagnosis.OfOneClient(&p.Problem) { // which may repeat them until the file has nothing else
 		h.journal.Append(p)
 	}
 }
@@ -120,8 +121,22 @@ func (h *History) take(p *api.PastProblem) {
 		return // it was written twice, since the disk was full in between
 	}
 	if h.all = append(h.all, *p); len(h.all) > mostPast {
-		h.all = slices.Delete(h.all, 0, 1)
+		h.forget()
 	}
+}
+
+// forget forgets the oldest problem of the kind that has most of them, so that what comes and goes all the time does not push out the rest.
+func (h *History) forget() {
+	counts := make(map[string]int)
+	most := ""
+	for i := range h.all {
+		kind := h.all[i].Kind
+		if counts[kind]++; counts[kind] > counts[most] {
+			most = kind
+		}
+	}
+	oldest := slices.IndexFunc(h.all, func(p api.PastProblem) bool { return p.Kind == most })
+	h.all = slices.Delete(h.all, oldest, oldest+1)
 }
 
 // report logs that the file cannot be written, or can again, once each.

@@ -205,6 +205,32 @@ func TestManyProblems(t *testing.T) {
 	})
 }
 
+// A client that meets its limit again and again pushes nothing else out: neither in memory, nor on disk.
+func TestRepeatedProblems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &Options{File: filepath.Join(t.TempDir(), "problems.jsonl"), Log: slog.New(slog.DiscardHandler)}
+		h := openHistory(o)
+		at := time.Now().UTC()
+		down := api.Problem{Kind: "service-down", What: "service stt", Since: at}
+		h.begun(&down)
+		h.ended(&api.PastProblem{Problem: down, Ended: at.Add(time.Second)})
+		for i := range 3 * mostPast {
+			p := api.Problem{Kind: "limit-reached", What: "client 192.0.2.7", Since: at.Add(time.Duration(i) * time.Minute)}
+			h.begun(&p)
+			h.ended(&api.PastProblem{Problem: p, Ended: p.Since.Add(time.Second)})
+		}
+		if past, _ := h.past(); len(past) != mostPast || past[mostPast-1].What != "service stt" {
+			t.Errorf("%d in the past, the first is %+v", len(past), past[len(past)-1])
+		}
+		h.close()
+		h = openHistory(o)
+		defer h.close()
+		if past, _ := h.past(); len(past) != 1 || past[0].What != "service stt" {
+			t.Errorf("on disk: %+v", past)
+		}
+	})
+}
+
 // The past is in the order of the times that its lists show: when problems began.
 func TestOrderOfThePast(t *testing.T) {
 	h, at := openHistory(&Options{Log: slog.New(slog.DiscardHandler)}), time.Now().UTC()

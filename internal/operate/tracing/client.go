@@ -22,6 +22,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
@@ -36,6 +37,7 @@ const (
 type client struct {
 	endpoint string
 	header   http.Header
+	sent     secret.Sent // what the header may have of secrets
 	gzip     bool
 	http     *http.Client
 }
@@ -55,6 +57,7 @@ func newClient(endpoint string, log *slog.Logger) (*client, error) {
 			log.Warn("a header for traces is ignored: use name=value, percent-encoded and separated by commas", "variable", name) // it may be a secret
 		default:
 			c.header.Set(key, strings.TrimSpace(value))
+			c.sent.AddHeader(value)
 		}
 	}
 	c.header.Set("Content-Type", "application/x-protobuf")
@@ -169,7 +172,7 @@ func (c *client) post(ctx context.Context, body []byte) (after time.Duration, ag
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		again = true
 	}
-	return retryAfter(answer.Header.Get("Retry-After")), again, fmt.Errorf("the collector answered %s: %s", answer.Status, bytes.TrimSpace(text))
+	return retryAfter(answer.Header.Get("Retry-After")), again, errors.New(c.sent.Mask(fmt.Sprintf("the collector answered %s: %s", answer.Status, bytes.TrimSpace(text)), true))
 }
 
 // retryAfter reads a number of seconds, or a time.

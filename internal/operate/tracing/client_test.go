@@ -77,6 +77,21 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
+// A collector that repeats the header's secret does not bring it into the log.
+func TestCollectorRepeatsTheSecret(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20CANARY-TOKEN")
+	client, err := newClient("http://collector/v1/traces", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.http.Transport = transport(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 401, Status: "401 no", Body: io.NopCloser(strings.NewReader("bad token: " + r.Header.Get("Authorization")))}, nil
+	})
+	if err := client.UploadTraces(t.Context(), sent); err == nil || strings.Contains(err.Error(), "CANARY") || !strings.Contains(err.Error(), "401 no: bad token") {
+		t.Errorf("it returns %v", err)
+	}
+}
+
 // Nothing is waited for when the proxy ends.
 func TestRepeatingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

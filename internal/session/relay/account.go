@@ -128,13 +128,13 @@ func (s *Session) newUsage() Usage {
 func (s *Sessions) Usage(over time.Duration, book func(Usage)) {
 	sessions, _ := s.registry.all()
 	var some []Usage
-	limited := make(map[*Session]*limits.Hold)
+	limited := make(map[*Session]*limits.Hold)          // copies: new limits may add to a session's own meanwhile
 	s.eachOver(over, sessions, func(session *Session) { // what takes longer is done when the loops have gone back to their sockets
 		if u := session.newUsage(); u.Used != (meter.Used{}) {
 			some = append(some, u)
 		}
 		if hold := session.limited.places(); hold.HasQuota() {
-			limited[session] = hold
+			limited[session] = hold.Copy()
 		}
 	}, func() {
 		sums := make(map[payer]*meter.Used)
