@@ -124,7 +124,7 @@ func (h *clientSide) Gathered(*loop.Conn) { (*Session)(h).lookForClose() }
 
 // lookForClose looks for a close frame in what was read of a client whose messages wait for the boundary, another connection or a limit.
 func (s *Session) lookForClose() {
-	if !s.client.Paused() || !mayEndWithClose(s.client.Unread()) {
+	if state := s.life.state; state != relaying && state != moving || !s.client.Paused() || !mayEndWithClose(s.client.Unread()) {
 		return
 	}
 	payload, closes := s.keptClose()
@@ -132,7 +132,7 @@ func (s *Session) lookForClose() {
 	case !closes:
 	case s.life.state == moving: // no one gets what it said before
 		s.handleClientClose(payload)
-	case s.life.state == relaying && !s.isLeaving(): // the backend may still take that
+	case !s.isLeaving(): // the backend may still take that
 		timeout := s.record.Service.CloseTimeout
 		s.awaitLeavingFor(timeout - timeout/stallLooks) // the close frame may have waited for that long
 	}

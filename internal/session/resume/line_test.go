@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,9 +27,10 @@ import (
 
 // session notes what a line's session gets.
 type session struct {
-	got    []byte
-	ending bool
-	ended  error
+	got      []byte
+	gathered int
+	ending   bool
+	ended    error
 }
 
 func (s *session) Received(_ *loop.Conn, b []byte) int {
@@ -36,7 +38,7 @@ func (s *session) Received(_ *loop.Conn, b []byte) int {
 	return len(b)
 }
 func (s *session) Flushed(*loop.Conn)            {}
-func (s *session) Gathered(*loop.Conn)           {}
+func (s *session) Gathered(*loop.Conn)           { s.gathered++ }
 func (s *session) Ending(*loop.Conn)             { s.ending = true }
 func (s *session) Ended(c *loop.Conn, err error) { s.ended = err; c.Close() }
 
@@ -745,4 +747,42 @@ func TestEndedOfManyCrowds(t *testing.T) {
 			t.Errorf("%d, %v, %d and %d are left", lines.over, lines.overOf, len(lines.crowds), len(lines.byToken))
 		}
 	})
+}
+
+// Control frames within a message, of which one read has thousands, are handed on in their order, and a session that is not read looks at them once.
+func TestControlFloodWithinMessage(t *testing.T) {
+	begin, middle := wstest.ClientFrame(false, frame.Text, "be"), wstest.ClientFrame(false, frame.Continuation, "gin")
+	end, next := wstest.ClientFrame(true, frame.Continuation, "end"), wstest.ClientFrame(true, frame.Text, "next")
+	pong := wstest.ClientFrame(true, frame.Pong, "")
+	many := bytes.Repeat(pong, 4000)
+	all := slices.Concat(begin, many, middle, pong, end, many, next, begin, pong)
+	want := slices.Concat(many, pong, begin, middle, end, many, next, pong)
+	for _, paused := range []bool{false, true} {
+		for _, size := range []int{len(all), 1000, 7} {
+			lines, on := newLines(t, 1<<20)
+			s := new(session)
+			var line *Line
+			reads := 0
+			on(func(l *loop.Loop) {
+				line = lines.begin(l, s)
+				if paused {
+					line.conn.Pause()
+				}
+			})
+			for b := range slices.Chunk(all, size) {
+				on(func(*loop.Loop) { line.Received(nil, bytes.Clone(b)) })
+				reads++
+			}
+			on(func(*loop.Loop) { line.conn.Resume() })
+			on(func(*loop.Loop) {
+				if !bytes.Equal(s.got, want) {
+					t.Errorf("paused %v, %d bytes at a time: the session got %d bytes, want %d", paused, size, len(s.got), len(want))
+				}
+				if s.gathered > reads {
+					t.Errorf("it looked %d times at what came in %d reads", s.gathered, reads)
+				}
+				line.conn.Close()
+			})
+		}
+	}
 }

@@ -86,6 +86,15 @@ func (r *received) breaks(h *frame.Header) bool {
 // Received implements [loop.Handler]: the session gets whole messages, and control frames between them. Those that come within a message do not
 // wait for its end.
 func (l *Line) Received(_ *loop.Conn, b []byte) int {
+	n := l.receive(b)
+	if l.conn.Paused() {
+		l.conn.ReportKept() // once, however many pieces there were
+	}
+	return n
+}
+
+// receive is Received without the report of what the session has not read yet.
+func (l *Line) receive(b []byte) int {
 	if l.draining {
 		l.Interest() // until there is no more room
 	}
@@ -112,6 +121,7 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 		data = *buffer
 	}
 	pos, from, whole := r.walked, 0, 0
+	end := pos // up to here, data is without what was taken out of it; what follows moves there as it is walked over
 	taken := false
 	deliver := func(b []byte) {
 		taken = taken || len(b) > 0
@@ -120,61 +130,67 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 	for pos < len(data) && !l.over {
 		p := r.follower.Next(data[pos:])
 		if p.Size == 0 {
-			if _, _, err := frame.ParseHeader(data[pos:]); err != nil {
-				r.broken, whole = true, len(data)
-			}
+			_, _, err := frame.ParseHeader(data[pos:])
+			r.broken = err != nil
 			break
 		}
 		if p.Begins && r.breaks(&p.Header) {
-			r.broken, whole = true, len(data)
+			r.broken = true
 			break
 		}
 		if p.Begins {
-			r.begin, r.header, r.size = pos, p.Header, p.Size-len(p.Payload)
+			r.begin, r.header, r.size = end, p.Header, p.Size-len(p.Payload)
 			if !p.Header.Opcode.IsControl() {
 				r.within, r.fin = true, p.Header.Fin
 			}
 		}
-		pos += p.Size
+		if end < pos {
+			copy(data[end:], data[pos:pos+p.Size])
+		}
+		pos, end = pos+p.Size, end+p.Size
 		switch control := r.header.Opcode.IsControl(); {
 		case !p.Ends:
 		case !control && r.fin:
 			r.within, r.streams = false, false
 			r.taken++
-			whole = pos
+			whole = end
 		case !control:
 		case r.header.Opcode == frame.Close:
-			r.closed, whole = true, pos
+			r.closed, whole = true, end
 		case r.streams:
 			switch {
 			case r.header.Opcode != frame.Pong:
 			case p.Begins:
-				l.acknowledged(r.header, data[r.begin+r.size:pos])
+				l.acknowledged(r.header, data[r.begin+r.size:end])
 			default: // its beginning has passed: the client is asked again
 				l.kept.pinged = false
 			}
 		default:
-			own := r.header.Opcode == frame.Pong && l.acknowledged(r.header, data[r.begin+r.size:pos])
+			own := r.header.Opcode == frame.Pong && l.acknowledged(r.header, data[r.begin+r.size:end])
 			if !own && !r.within {
-				whole = pos
+				whole = end
 				break
 			}
 			deliver(data[from:whole])
 			if !own {
-				deliver(data[r.begin:pos])
+				deliver(data[r.begin:end])
 			}
-			from = whole
-			data = append(data[:r.begin], data[pos:]...)
-			pos = r.begin
+			from, end = whole, r.begin
 		}
 		if r.streams {
-			whole = pos
+			whole = end
 		}
 	}
-	if !l.gather(len(data)-whole) && r.within {
-		r.streams, whole = true, pos
+	if end < pos {
+		data = append(data[:end], data[pos:]...)
 	}
-	r.walked, r.begin = pos-whole, r.begin-whole
+	if r.broken {
+		whole = len(data)
+	}
+	if !l.gather(len(data)-whole) && r.within {
+		r.streams, whole = true, end
+	}
+	r.walked, r.begin = end-whole, r.begin-whole
 	if r.broken {
 		r.walked = 0
 	}

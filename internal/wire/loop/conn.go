@@ -217,13 +217,17 @@ func (c *Conn) Gather() {
 
 // gather keeps b, which has arrived while reading was paused.
 func (c *Conn) gather(b []byte) {
+	c.keepMore(b)
+	c.gathered()
+}
+
+func (c *Conn) keepMore(b []byte) {
 	c.early = append(append(c.early, c.held...), b...) // one of early and held is empty
 	c.held = c.held[:0]
 	if len(c.early) > gatherSize {
 		c.gathers = false
 		c.interestChanged()
 	}
-	c.gathered()
 }
 
 func (c *Conn) gathered() {

@@ -37,12 +37,13 @@ func (c *Conn) Link() Link { return c.link }
 // Wants reports whether the handler takes what is received, perhaps only to see whether the peer has said more, see Gather.
 func (c *Conn) Wants() bool { return !c.paused || c.gathers }
 
-// Deliver presents bytes that the link has received. What comes while reading is paused is kept, see Keep.
+// Deliver presents bytes that the link has received. What comes while reading is paused is kept, see Keep: the link calls ReportKept behind the last of
+// several pieces.
 func (c *Conn) Deliver(b []byte) {
 	switch {
 	case len(b) == 0 || c.ended:
 	case c.paused:
-		c.gather(b)
+		c.keepMore(b)
 	case len(c.early) > 0: // it is presented after this event, before what comes now
 		c.early = append(c.early, b...)
 	case len(c.held) > 0:
