@@ -88,6 +88,9 @@ func (b *Boundary) SetGuide(g Guide) {
 	}
 }
 
+// AwaitsGuide reports whether the guide is still to be asked: the client has sent no message yet.
+func (b *Boundary) AwaitsGuide() bool { return b.session != nil && b.session.guide != nil }
+
 // asksGuide reports whether a client's first message may have an id.
 func (p *program) asksGuide() bool { return p.affinity != nil && p.affinity.said != nil }
 
@@ -97,16 +100,21 @@ func (b *Boundary) mayBeGuided(op frame.Opcode, length int64) bool {
 		return false
 	}
 	said := b.program.affinity.said
-	return said.can[op]&isNaming != 0 && length <= int64(said.limit[op])
+	if said.can[op]&isNaming != 0 && length <= int64(said.limit[op]) {
+		return true
+	}
+	b.session.guide = nil
+	return false
 }
 
 // isGuided reports whether another server is to get the session's first message, which is whole.
 func (b *Boundary) isGuided(m *assembly, payload []byte) bool {
-	if b.session.guide == nil || m.long {
+	guide := b.session.guide
+	if b.session.guide = nil; guide == nil || m.long {
 		return false
 	}
 	id := b.program.affinity.said.idOf(m.opcode, payload)
-	return id != "" && b.session.guide(id)
+	return id != "" && guide(id)
 }
 
 func (a *Affinity) fields() []field {

@@ -68,6 +68,13 @@ func (a *affinity) beginLeg(conn *backend.Conn, greeting []byte) {
 	}
 }
 
+// endLeg ends the lease of a connection. The next one's boundary asks about the client's first message if this one's has not got it.
+func (a *affinity) endLeg(conn *backend.Conn) {
+	if a != nil && conn.Boundary().AwaitsGuide() {
+		a.said = false
+	}
+}
+
 // leadsElsewhere is a [profile.Guide].
 func (a *affinity) leadsElsewhere(id string) bool {
 	s := a.session

@@ -201,6 +201,53 @@ func TestAffinityOfAServerThatTurnsAway(t *testing.T) {
 	}
 }
 
+// A session whose first server turns it away before the client has said anything still goes by the client's first message.
+func TestAffinityOfAServerThatTurnsAwayAtOnce(t *testing.T) {
+	turn := make(chan struct{})
+	r := newAffinityRig(t, withIDs+"\n    busy: {close: 4005}", func(o *setup) {
+		o.Cap = 1
+		o.Script = &wstest.Server{Serve: func(p *wstest.Peer) {
+			over := make(chan struct{})
+			defer close(over)
+			go func() {
+				select {
+				case <-turn:
+					_, _ = p.Write(p.Encode(true, frame.Close, frame.ClosePayload(4005, "full")))
+				case <-over:
+				}
+			}()
+			wstest.Echo(p)
+		}}
+	})
+	turns, first, id := r.Backends[0].Name(), "", ""
+	for i := 0; first == "" || first == turns; i++ {
+		id = fmt.Sprint(i)
+		first, _ = r.visit("", "X-A: b", created(id))
+	}
+	on := func() (b *backend.Backend) {
+		r.on(func(s *Session) {
+			if s.leg.conn != nil {
+				b = s.leg.conn.Backend()
+			}
+		})
+		return b
+	}
+	p := r.askFor("", "X-A: b")
+	for on() != r.Backends[0] {
+		p.CloseNormally()
+		r.Record()
+		p = r.askFor("", "X-A: b")
+	}
+	turn <- struct{}{}
+	wstest.Eventually(t, "another server has it", func() bool { b := on(); return b != nil && b != r.Backends[0] })
+	p.Send(frame.Text, resumed(id))
+	p.Expect(frame.Text, resumed(id))
+	p.CloseNormally()
+	if record := r.Record(); record["backend"].String() != first || record["affinity"].String() != "hit" {
+		t.Errorf("%v; want %s", record, first)
+	}
+}
+
 // With failover, a session's first message leads to another server as well.
 func TestAffinityWithFailover(t *testing.T) {
 	const yaml = withIDs + `

@@ -50,6 +50,7 @@ func (s *Session) newSearch(variant string, until time.Time, first profile.Openi
 func (s *Session) leaveBackend(e *event) {
 	l := &s.leg
 	s.stopKeepalives()
+	s.account.affinity.endLeg(l.conn)
 	l.sent.midMessage, l.sent.midFrame = false, false // nothing of it was sent
 	variant := s.variant
 	if e.why == profile.OtherSettings {

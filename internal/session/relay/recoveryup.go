@@ -58,7 +58,7 @@ func (f *recovery) countWaiting() {
 		f.up.skip()
 		return
 	}
-	f.cannotKeep(nil, meter.UnrecoverableMemory, "too much waits of messages that clients have not ended", false)
+	f.cannotKeep(f.rest, meter.UnrecoverableMemory, "too much waits of messages that clients have not ended", false)
 	f.pump()
 }
 
