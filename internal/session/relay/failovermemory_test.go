@@ -134,3 +134,40 @@ func TestUnfinishedMessages(t *testing.T) {
 	_ = client.Close()
 	wstest.Eventually(t, "it counts no longer", func() bool { return rest.Count(22_369_000) })
 }
+
+// A session in a replay whose memory is lost, and then that for unfinished messages, too, loses nothing that its client has sent.
+func TestUnfinishedMessageInReplay(t *testing.T) {
+	r := newFailoverRig(t, "speechmatics", 2, setup{})
+	const started = `{"message": "RecognitionStarted"}`
+	start := `{"message": "StartRecognition", "audio_format": {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 8000}}`
+	client, server, n := r.Begin()
+	client.Send(frame.Text, start)
+	server.Expect(frame.Text, start)
+	server.Send(frame.Text, started)
+	client.Expect(frame.Text, started)
+	client.Send(frame.Binary, sessiontest.Chunk(0))
+	server.Expect(frame.Binary, sessiontest.Chunk(0))
+	server.Reset()
+	next := r.Other(n)
+	next.ExpectOwn(frame.Text, start) // and the rest waits until it has begun
+
+	audio := strings.Repeat("a", 20_000) + strings.Repeat("b", 20_000)
+	message := client.Encode(true, frame.Binary, []byte(audio))
+	r.sendPart(client, message[:10_000], 9_900)
+	r.on(func(s *Session) { s.failover.loseMemory() })
+	others := make([]resume.Gathering, 40)
+	for i := range others {
+		others[i].Join(&r.sessions.lines.Unfinished, strconv.Itoa(i), "")
+		for n := 24 << 20; !others[i].Count(n); {
+			n -= n / 8
+		}
+	}
+	r.sendPart(client, message[10_000:30_000], 20_000)
+	for i := range others {
+		others[i].Leave()
+	}
+	next.Send(frame.Text, started)
+	client.SendBytes(message[30_000:])
+	next.Expect(frame.Binary, sessiontest.Chunk(0))
+	next.Expect(frame.Binary, audio)
+}
