@@ -84,6 +84,21 @@ func (s *Store) SumUsage(ctx context.Context, from, to, except string) (sums []u
 	return sums, err
 }
 
+// NewestUsage implements [usage.Store].
+func (s *Store) NewestUsage(ctx context.Context, except string) (hour string, err error) {
+	err = s.transact(ctx, false, func(t *Tables) (bool, error) {
+		rows, err := t.Tx.Query(ctx, fmt.Sprintf("SELECT max(hour) FROM %susage WHERE substr(process, 1, %d) <> %s1", t.Schema, len(except), t.Parameter), except)
+		if err != nil {
+			return false, fmt.Errorf("reading the table usage: %w", err)
+		}
+		for _, row := range rows {
+			hour = text(row[0])
+		}
+		return false, nil
+	})
+	return hour, err
+}
+
 // ForgetUsage implements [usage.Store].
 func (s *Store) ForgetUsage(ctx context.Context, before string) error {
 	return s.transact(ctx, true, func(t *Tables) (bool, error) {

@@ -96,6 +96,11 @@ func testUsage(t *testing.T, store usage.Store) {
 		many = append(many, row("c.1", third, usage.Scope{Service: "stt", Tenant: string(rune('a' + i))}, i))
 	}
 	book(many...)
+	for except, want := range map[string]string{"a": third, "c": second, "d": third} {
+		if hour, err := store.NewestUsage(t.Context(), except); err != nil || hour != want {
+			t.Errorf("the newest but of %s: %q, %v; want %s", except, hour, err, want)
+		}
+	}
 	if err := store.ForgetUsage(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}

@@ -92,9 +92,13 @@ func (f *files) SumUsage(_ context.Context, from, to, except string) ([]Row, err
 	return all.rows(), err
 }
 
-// forget removes the files of hours before one.
-func (f *files) forget(before string) {
-	list, _ := f.list("", before, "")
+// forget removes the files of hours that are not kept.
+func (f *files) forget(now time.Time, process string) {
+	newest := ""
+	if others, _ := f.list("", "~", process); len(others) > 0 {
+		newest = others[len(others)-1].hour
+	}
+	list, _ := f.list("", oldest(now, newest), "")
 	for _, one := range list {
 		_ = os.Remove(one.path)
 	}

@@ -319,7 +319,7 @@ func (l *Ledger) book(ctx context.Context) {
 	if l.o.Store == nil {
 		if l.scanned != now {
 			l.scanned = now
-			l.files.forget(HourOf(l.o.Now().Add(-keep)))
+			l.files.forget(l.o.Now(), l.process)
 		}
 		l.dropPast()
 		return
@@ -423,7 +423,13 @@ func (l *Ledger) bookFiles(ctx context.Context) error {
 		}
 	}
 	maps.DeleteFunc(l.filed, func(one file, _ fileBooking) bool { return one.hour < old })
-	err = timed(ctx, func(ctx context.Context) error { return l.o.Store.ForgetUsage(ctx, HourOf(now.Add(-keep))) })
+	err = timed(ctx, func(ctx context.Context) error {
+		newest, err := l.o.Store.NewestUsage(ctx, l.process)
+		if err != nil {
+			return err
+		}
+		return l.o.Store.ForgetUsage(ctx, oldest(now, newest))
+	})
 	if err == nil {
 		l.scanned = HourOf(now)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,7 +66,68 @@ func (d *database) SumUsage(_ context.Context, from, to, except string) ([]Row, 
 	return all.rows(), nil
 }
 
-func (d *database) ForgetUsage(context.Context, string) error { return nil }
+func (d *database) NewestUsage(_ context.Context, except string) (hour string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k := range d.rows {
+		if !strings.HasPrefix(k[0], except) {
+			hour = max(hour, k[1])
+		}
+	}
+	return hour, nil
+}
+
+func (d *database) ForgetUsage(_ context.Context, before string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.rows, func(k [3]string, _ map[Scope]meter.Used) bool { return k[1] < before })
+	return nil
+}
+
+// A process whose clock is far ahead forgets nothing of the others, in the database or in files. What is old by their clocks is forgotten.
+func TestClockFarAhead(t *testing.T) {
+	for _, d := range []*database{new(database), nil} {
+		folder := t.TempDir()
+		w := &world{t: t, now: start}
+		store := Store(d)
+		if d == nil {
+			store = nil
+		}
+		use := func(now time.Time) *Ledger {
+			w.now = now
+			l := w.ledger(folder, store)
+			l.Add(Scope{Service: "stt"}, audio(1))
+			l.count()
+			l.write()
+			l.book(t.Context())
+			return l
+		}
+		old := use(start)
+		ahead := use(start.Add(keep + 24*time.Hour))
+		hours := func() (all []string) {
+			if d == nil {
+				list, _ := ahead.files.list("", "~", "")
+				for _, one := range list {
+					all = append(all, one.hour)
+				}
+				return all
+			}
+			for k := range d.rows {
+				all = append(all, k[1])
+			}
+			slices.Sort(all)
+			return all
+		}
+		if got := hours(); len(got) != 2 || got[0] != HourOf(start) {
+			t.Errorf("the hours %v are left", got)
+		}
+		w.now = start.Add(keep + 48*time.Hour)
+		old.book(t.Context())
+		if got := hours(); len(got) != 1 || got[0] == HourOf(start) {
+			t.Errorf("afterwards, the hours %v are left", got)
+		}
+	}
+}
 
 // busyDatabase takes some time for each transaction, and something else happens before its first one.
 type busyDatabase struct {

@@ -41,6 +41,8 @@ type Store interface {
 	BookUsage(ctx context.Context, rows []Row) error
 	// SumUsage returns the sums by scope of the hours from one to before another, without those of the process except; empty for none.
 	SumUsage(ctx context.Context, from, to, except string) ([]Row, error)
+	// NewestUsage returns the last hour that has rows, without those of the process except; empty for none.
+	NewestUsage(ctx context.Context, except string) (hour string, err error)
 	// ForgetUsage removes the rows of hours before one.
 	ForgetUsage(ctx context.Context, before string) error
 }
@@ -50,6 +52,15 @@ const hourLayout = "2006-01-02T15"
 
 // HourOf returns the hour of a time, in UTC.
 func HourOf(t time.Time) string { return t.UTC().Format(hourLayout) }
+
+// oldest returns the first hour of which usage is kept, where newest is the last hour that another process has used, or empty: a process whose clock is far
+// ahead forgets nothing of the others.
+func oldest(now time.Time, newest string) string {
+	if at, err := time.Parse(hourLayout, newest); err == nil && at.Before(now) {
+		now = at
+	}
+	return HourOf(now.Add(-keep))
+}
 
 const (
 	// maxScopes is how many scopes an hour has. What further ones use is counted for their service, under the tenant and key Others.
