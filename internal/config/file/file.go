@@ -302,6 +302,7 @@ func Replace(path string, data []byte) error {
 	err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close())
 	if err == nil {
 		err = os.Rename(temporary.Name(), path)
+		fileowner.SyncDirectory(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = os.Remove(temporary.Name())

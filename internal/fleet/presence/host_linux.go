@@ -76,8 +76,13 @@ func inode(path string) string {
 }
 
 // sign writes into a lock's file which file it is. A copy, as from a backup, has another inode for as long as the process holds the original
-// open, even if that was removed, so no process takes the copy for it.
-func sign(path string) error { return fileowner.Write(path, []byte(inode(path))) }
+// open, even if that was removed, so no process takes the copy for it. The disk has taken both when sign returns: after a loss of power, the file proves
+// that its process has ended.
+func sign(path string) error {
+	err := fileowner.Write(path, []byte(inode(path)))
+	fileowner.SyncDirectory(filepath.Dir(path))
+	return err
+}
 
 // isSigned reports whether a lock's file is the one that a process has made, and no copy of it.
 func isSigned(path string) bool {

@@ -217,8 +217,9 @@ func (r *record) write(path string) error {
 		return err
 	}
 	_, err = file.Write(append(data, '\n'))
-	if err = errors.Join(err, file.Close()); err == nil {
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
 		err = os.Rename(next, path)
+		fileowner.SyncDirectory(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = os.Remove(next)

@@ -234,15 +234,21 @@ func (h *handle) transact(ctx context.Context, f func() error) (err error) {
 		return err
 	})
 	if err != nil {
+		h.rollBack(ctx) // the driver says that the context has ended also if the transaction has begun meanwhile
 		return err
 	}
 	if err = f(); err == nil {
 		_, err = h.conn.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
-		_, _ = h.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		h.rollBack(ctx)
 	}
 	return err
+}
+
+// rollBack ends a transaction, if there is one, which would keep the file locked for all processes.
+func (h *handle) rollBack(ctx context.Context) {
+	_, _ = h.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 }
 
 // patiently repeats f while another process writes.

@@ -367,6 +367,33 @@ func TestLocked(t *testing.T) {
 	exchange(t, p, report("a", 3, ""))
 }
 
+// TestFreeAtTheDeadline: an exchange whose time ends while another process lets the file go leaves it free. SQLite waits for up to 50 ms at a time, and the
+// driver says then that the time has ended, also if the transaction has begun.
+func TestFreeAtTheDeadline(t *testing.T) {
+	path := newPath(t)
+	p, q := open(t, path, nil), open(t, path, nil)
+	exchange(t, p, report("a", 1, ""))
+	exchange(t, q, report("b", 1, ""))
+	for i := range uint64(12) {
+		if _, err := q.handle.conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+			t.Fatal(err)
+		}
+		released := make(chan struct{})
+		time.AfterFunc(42*time.Millisecond, func() {
+			defer close(released)
+			q.handle.rollBack(t.Context())
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 36*time.Millisecond)
+		_, _ = p.Exchange(ctx, report("a", 2+i, ""))
+		cancel()
+		<-released
+		q.timeout = 10 * time.Second
+		if _, err := q.Exchange(t.Context(), report("b", 2+i, "")); err != nil {
+			t.Fatalf("the file is still locked: %v", err)
+		}
+	}
+}
+
 // TestReplaced: a file that is replaced in use by an earlier copy of it, as from a backup, makes a new epoch begin.
 func TestReplaced(t *testing.T) {
 	path := newPath(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -88,7 +87,7 @@ func (s *Succession) Ready(ctx context.Context, lacks string) error {
 	if err == nil {
 		_, err = s.conn.expect(yours, nil)
 	}
-	if err = ended(err); errors.Is(err, errGone) && !alive(s.From.PID) {
+	if err = ended(err); errors.Is(err, errGone) && hasEnded(s.From.PID) {
 		s.Orphaned = true
 		return nil
 	}
@@ -104,7 +103,7 @@ func (s *Succession) Ready(ctx context.Context, lacks string) error {
 func (s *Succession) Serving(kept []int) (net.Conn, error) {
 	_ = s.conn.nc.SetWriteDeadline(time.Now().Add(tellTimeout))
 	err := s.conn.send(&message{Type: serving, Kept: kept}, nil)
-	if err = ended(err); errors.Is(err, errGone) && !alive(s.From.PID) {
+	if err = ended(err); errors.Is(err, errGone) && hasEnded(s.From.PID) {
 		return s.conn.nc, nil
 	}
 	if err != nil {
@@ -130,11 +129,21 @@ func (s *Succession) Fail(reason error) {
 
 func (s *Succession) close() { _ = s.conn.nc.Close() }
 
-// alive reports whether a process exists.
-func alive(pid int) bool {
+// hasEnded reports whether a process that has closed its connection has ended, perhaps not yet to its parent's knowledge, or does within a second: the
+// system closes its descriptors before.
+func hasEnded(pid int) bool {
 	if pid <= 0 {
-		return false
+		return true
 	}
-	err := unix.Kill(pid, 0)
-	return err == nil || errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EPERM)
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil { // the system may not permit that: then a process that still ends counts as one that lives
+		return errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	}
+	defer unix.Close(process)
+	for deadline := time.Now().Add(time.Second); ; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(max(time.Until(deadline), 0).Milliseconds()))
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n > 0
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -474,5 +475,27 @@ func writeProgram(t *testing.T, path, script string) {
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A process has ended also before its parent knows it, and one that lives has not.
+func TestHasEnded(t *testing.T) {
+	child := exec.Command("cat")
+	if _, err := child.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if hasEnded(child.Process.Pid) {
+		t.Error("a process that waits has ended")
+	}
+	_ = child.Process.Kill()
+	if !hasEnded(child.Process.Pid) {
+		t.Error("one that was killed, which nobody has waited for, has not")
+	}
+	_ = child.Wait()
+	if !hasEnded(child.Process.Pid) {
+		t.Error("one that is gone has not")
 	}
 }

@@ -56,12 +56,20 @@ func Open(path string, mode fs.FileMode) (*os.File, error) {
 	return file, err
 }
 
-// Write writes a file that exists, and is no symbolic link, anew.
+// SyncDirectory has the disk take what was created, renamed or removed in a directory, as far as the system can say so.
+func SyncDirectory(path string) {
+	if directory, err := os.Open(path); err == nil {
+		_ = directory.Sync()
+		_ = directory.Close()
+	}
+}
+
+// Write writes a file that exists, and is no symbolic link, anew. The disk has taken it when Write returns.
 func Write(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|NoFollow, 0)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
-	return errors.Join(err, file.Close())
+	return errors.Join(err, file.Sync(), file.Close())
 }
