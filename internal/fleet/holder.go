@@ -532,6 +532,9 @@ func (o *observed) isSuspected() bool {
 // Died says that a proxy is proven dead. The next report says so to the ledger.
 func (h *Holder) Died(id ID) { h.dead[id] = true }
 
+// Lives takes back what Died has said: the proxy has made an exchange since. Otherwise each report would have the ledger remove it again.
+func (h *Holder) Lives(id ID) { delete(h.dead, id) }
+
 // observe notes which other proxies have made an exchange since the last answer. asked is when this one was asked for.
 func (h *Holder) observe(members []Member, asked Instant) {
 	defer h.updateSuspects()

@@ -203,6 +203,32 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestWronglyProven: a proxy that a firewall has spoken for while it was cut off is a member again, for good, as soon as it reaches the ledger.
+func TestWronglyProven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		defer b.leaves()
+		defer a.leaves()
+		wait(3 * time.Second)
+		a.pools.need("gpu", 8)
+		wait(3 * time.Second)
+		for i := range 2 {
+			a.cut.Store(true)
+			b.presence.set(a.o.Holder.ID, true)
+			wait(6 * time.Second)
+			b.expect(t, 0, Alone)
+			b.presence.set(a.o.Holder.ID, false)
+			a.cut.Store(false)
+			wait(time.Minute)
+			if n := a.log.count("this proxy was taken for dead"); n != i+1 {
+				t.Errorf("it was taken for dead %d times, want %d:\n%s", n, i+1, a.log)
+			}
+		}
+		a.pools.need("gpu", 0)
+	})
+}
+
 // TestCrowd: a large fleet makes fewer exchanges. Places still move within two seconds, and those of a proxy that is proven dead are free within
 // five.
 func TestCrowd(t *testing.T) {

@@ -61,14 +61,14 @@ func (p *prover) look(j job) {
 
 // run does the jobs until ctx ends.
 func (p *prover) run(ctx context.Context) {
-	dead := make(map[fleet.ID]bool) // those that the agent knows of
+	dead := make(map[fleet.ID]uint64) // those that the agent knows of, and how many exchanges they had made
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case j := <-p.jobs:
 			p.examineAll(ctx, &j, dead)
-			maps.DeleteFunc(dead, func(id fleet.ID, _ bool) bool {
+			maps.DeleteFunc(dead, func(id fleet.ID, _ uint64) bool {
 				return !slices.ContainsFunc(j.members, func(m fleet.Member) bool { return m.ID == id })
 			})
 			p.presence.Tidy(j.members)
@@ -77,7 +77,7 @@ func (p *prover) run(ctx context.Context) {
 }
 
 // examineAll looks at all proxies, those first that are suspected.
-func (p *prover) examineAll(ctx context.Context, j *job, dead map[fleet.ID]bool) {
+func (p *prover) examineAll(ctx context.Context, j *job, dead map[fleet.ID]uint64) {
 	slices.SortStableFunc(j.members, func(a, b fleet.Member) int {
 		return cmp.Compare(rank(j.suspects[a.ID]), rank(j.suspects[b.ID]))
 	})
@@ -86,7 +86,7 @@ func (p *prover) examineAll(ctx context.Context, j *job, dead map[fleet.ID]bool)
 	var all sync.WaitGroup
 	for i := range j.members {
 		m := &j.members[i]
-		if m.ID == j.self || dead[m.ID] {
+		if made, known := dead[m.ID]; m.ID == j.self || known && m.Heartbeats <= made {
 			continue
 		}
 		turns <- struct{}{}
@@ -98,7 +98,7 @@ func (p *prover) examineAll(ctx context.Context, j *job, dead map[fleet.ID]bool)
 	all.Wait()
 	for i, is := range died {
 		if is {
-			dead[j.members[i].ID] = true
+			dead[j.members[i].ID] = j.members[i].Heartbeats
 		}
 	}
 }

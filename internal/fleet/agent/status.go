@@ -146,6 +146,7 @@ type view struct {
 
 	suspects   map[fleet.ID]time.Time // since when they are suspected
 	dead       map[fleet.ID]bool      // those that this proxy has proven dead
+	provenAt   map[fleet.ID]uint64    // how many exchanges they had made then
 	assumed    map[fleet.ID]bool      // those whose places were taken although nothing is proven
 	overdrawn  map[string]bool        // servers with more places granted than the cap
 	clashSince map[fleet.ID]fleet.Instant
@@ -160,6 +161,7 @@ type sighting struct {
 func (v *view) init() {
 	v.seen, v.accounts, v.reportedCaps = make(map[fleet.ID]sighting), make(map[string]fleet.Account), make(map[string]int)
 	v.suspects, v.dead, v.assumed = make(map[fleet.ID]time.Time), make(map[fleet.ID]bool), make(map[fleet.ID]bool)
+	v.provenAt = make(map[fleet.ID]uint64)
 	v.overdrawn, v.clashSince = make(map[string]bool), make(map[fleet.ID]fleet.Instant)
 }
 
@@ -194,6 +196,11 @@ func (a *Agent) learn(r *fleet.Report, answer *fleet.Answer, at fleet.Instant, f
 		m := &v.members[i]
 		if s, ok := v.seen[m.ID]; !ok || s.heartbeats != m.Heartbeats || answer.Members == nil || m.ID == a.o.Holder.ID {
 			v.seen[m.ID] = sighting{m.Heartbeats, at}
+		}
+		if made, proven := v.provenAt[m.ID]; proven && m.Heartbeats > made { // a firewall has spoken for it, or its last exchange was on its way
+			delete(v.provenAt, m.ID)
+			delete(v.dead, m.ID)
+			a.holder.Lives(m.ID)
 		}
 	}
 	maps.DeleteFunc(v.seen, func(id fleet.ID, _ sighting) bool { return v.member(id) == nil })
@@ -382,11 +389,12 @@ func (a *Agent) logAssumed(r *fleet.Report) {
 // died takes in that a proxy is proven dead.
 func (a *Agent) died(d death) {
 	v := &a.view
-	if v.member(d.member.ID) == nil {
+	m := v.member(d.member.ID)
+	if m == nil {
 		return // others have reported it
 	}
-	v.dead[d.member.ID] = true
-	a.holder.Died(d.member.ID)
+	v.dead[m.ID], v.provenAt[m.ID] = true, m.Heartbeats
+	a.holder.Died(m.ID)
 	a.o.Log.Warn("a proxy is dead: its places are free", append(about(&d.member), "proof", d.how, "places", v.places(d.member.ID))...)
 }
 
