@@ -39,6 +39,9 @@ func (c *Conn) receive(b []byte, last *lastPing) int {
 		}
 		c.Scanner.Inspect = c.inspected()
 		run, err := c.Scanner.Next(b[pos:])
+		if !run.HasControl() { // what follows may end the connection
+			c.answer(last)
+		}
 		if run.Data > 0 && c.hasGreeted() {
 			c.dataWhileIdle(b[pos : pos+run.Data])
 		}
@@ -137,10 +140,12 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 	}
 }
 
-// answer answers a ping, at once or after what waits for the server; then at most one answer waits.
+// answer answers a ping, if there is one, at once or after what waits for the server; then at most one answer waits.
 func (c *Conn) answer(p *lastPing) {
+	found := p.found
+	p.found = false
 	switch payload := p.payload[:p.size]; {
-	case !p.found || ended.has(c.state):
+	case !found || ended.has(c.state):
 	case c.stream.Pending() == 0:
 		c.sendControl(frame.Pong, payload)
 	default:
