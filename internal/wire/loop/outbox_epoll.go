@@ -148,9 +148,12 @@ func (o *outbox) incomplete(entry uint64, sent int, errno unix.Errno) {
 // tellStalled tells handlers that their sockets are full, which they could not see when they wrote. By now everything has been sent or kept, so that what
 // they write comes behind it.
 func (o *outbox) tellStalled() {
-	for _, e := range o.sending {
-		c := e.conn
-		if w, ok := As[StallHandler](c.handler); ok && e.kept && !c.closed {
+	for i := range o.sending {
+		c := o.sending[i].conn
+		if !o.sending[i].kept || c.closed {
+			continue
+		}
+		if w, ok := As[StallHandler](c.handler); ok {
 			l := c.on
 			current, handler := l.current, l.handler
 			l.Handling(c)
