@@ -390,8 +390,8 @@ func (a *Agent) logAssumed(r *fleet.Report) {
 func (a *Agent) died(d death) {
 	v := &a.view
 	m := v.member(d.member.ID)
-	if m == nil {
-		return // others have reported it
+	if m == nil || m.Heartbeats != d.member.Heartbeats {
+		return // others have reported it, or it has made an exchange since the proof began
 	}
 	v.dead[m.ID], v.provenAt[m.ID] = true, m.Heartbeats
 	a.holder.Died(m.ID)

@@ -58,7 +58,9 @@ func (h *History) read(file string) {
 		h.log.Warn("the past problems cannot be read", "reason", err)
 	}
 	for i := range lines {
-		if p := &lines[i]; p.Kind != "" && !p.Since.IsZero() {
+		p := &lines[i]
+		endless := p.Ended.IsZero() && diagnosis.OfOneClient(&p.Problem) // of an earlier version: its end is not written
+		if p.Kind != "" && !p.Since.IsZero() && !endless {
 			h.take(p)
 		}
 	}

@@ -95,7 +95,7 @@ func TestIdleLimitSpares(t *testing.T) {
 		}
 		err := c.trySend(ws.NewTextFrame([]byte("here")))
 		f, errReceive := c.tryReceive()
-		switch late := time.Since(last) > 4*time.Second; {
+		switch late := time.Since(last) > 2*time.Second; {
 		case late: // the machine stood still: the session may have ended, and rightly
 			_ = c.nc.Close()
 			c = nil

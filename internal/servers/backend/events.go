@@ -25,8 +25,7 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 // keep the loop from others.
 type lastPing struct {
 	found   bool
-	size    int
-	payload [frame.MaxControlPayload]byte
+	payload []byte
 }
 
 // receive is Received but for the answer to pings.
@@ -60,7 +59,7 @@ func (c *Conn) receive(b []byte, last *lastPing) int {
 			return len(b)
 		case run.HasControl():
 			if run.Control == frame.Ping {
-				last.found, last.size = true, copy(last.payload[:], run.Payload)
+				last.found, last.payload = true, append(last.payload[:0], run.Payload...)
 			}
 			c.control(run.Control, run.Payload)
 		case !run.Inspect:
@@ -144,12 +143,12 @@ func (c *Conn) control(op frame.Opcode, payload []byte) {
 func (c *Conn) answer(p *lastPing) {
 	found := p.found
 	p.found = false
-	switch payload := p.payload[:p.size]; {
+	switch {
 	case !found || ended.has(c.state):
 	case c.stream.Pending() == 0:
-		c.sendControl(frame.Pong, payload)
+		c.sendControl(frame.Pong, p.payload)
 	default:
-		c.addDeferred().pong = append(make([]byte, 0, len(payload)), payload...)
+		c.addDeferred().pong = append(make([]byte, 0, len(p.payload)), p.payload...)
 	}
 }
 

@@ -82,9 +82,7 @@ func (s *Session) renew(c *record.Client) {
 	if s.question() != nil && c.Question != "" {
 		s.limited.question = s.sessions.newQuestion(c.Question)
 	}
-	if rulesOf[s.life.state].limited {
-		s.limitDuration()
-	}
+	s.checkCredential() // it may have been revoked since it was checked
 }
 
 // CheckCredentials checks the credentials of all sessions once more, after keys or services have changed. It must not be called on a

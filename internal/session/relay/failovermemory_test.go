@@ -162,7 +162,7 @@ func TestUnfinishedMessageInReplay(t *testing.T) {
 			n -= n / 8
 		}
 	}
-	r.sendPart(client, message[10_000:30_000], 20_000)
+	r.sendPart(client, message[10_000:30_000], 1)
 	for i := range others {
 		others[i].Leave()
 	}

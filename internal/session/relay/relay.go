@@ -246,14 +246,10 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	conn := s.leg.conn
 	scanner := &conn.Scanner
 	frames, bytes := scanner.Frames, scanner.Bytes
-	pos, pinged := 0, false
+	pos := 0
 	for s.holds(conn) {
 		between := scanner.AtFrameBoundary()
 		run, err := scanner.Next(b[pos:])
-		if pinged && (run.Data > 0 || run.Inspect) { // which may end the lease
-			s.leg.up.insertNow()
-			pinged = false
-		}
 		if run.Data > 0 {
 			s.fromBackend(b[pos:pos+run.Data], run.Boundary, between)
 			if !s.holds(conn) { // what follows the data does not concern this session, not even an error
@@ -276,7 +272,6 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 			pos = len(b)
 		} else if run.HasControl() {
 			s.backendControl(run.Control, run.Payload)
-			pinged = pinged || run.Control == frame.Ping
 		} else if !run.Inspect {
 			break
 		}
@@ -295,9 +290,7 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 		}
 		return pos + conn.Received(c, b[pos:])
 	}
-	if pinged {
-		s.leg.up.insertNow()
-	}
+	s.leg.up.insertNow()
 	if s.client.Stalled() {
 		c.Pause()
 	}

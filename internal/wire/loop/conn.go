@@ -354,7 +354,7 @@ func (c *Conn) receive(b []byte) {
 // deliverEarlyLater presents, after the current event, what was received early.
 func (c *Conn) deliverEarlyLater() {
 	c.later(func() {
-		if len(c.early) == 0 || c.paused || c.closed || c.ended {
+		if len(c.early) == 0 || c.paused || c.closed {
 			return
 		}
 		b := c.early
@@ -376,6 +376,7 @@ func (c *Conn) endLater(err error) {
 	c.interestChanged()
 	c.later(func() {
 		if !c.closed {
+			c.early = nil // nothing is received after the end
 			c.handler.Ended(c, err)
 		}
 	})

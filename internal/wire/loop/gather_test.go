@@ -82,3 +82,49 @@ func TestGather(t *testing.T) {
 		})
 	}
 }
+
+// What was kept is received before the end if reading was resumed before that came, in the same event as well, and never after it.
+func TestKeptAndEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(c *Conn)
+		want string
+	}{
+		"resumed, ended": {func(c *Conn) { c.Resume(); c.End(io.EOF) }, "kept"},
+		"ended, resumed": {func(c *Conn) { c.End(io.EOF); c.Resume() }, ""},
+		"ended later": {func(c *Conn) {
+			c.later(func() { c.End(io.EOF) })
+			c.Resume()
+		}, "kept"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := group(t, 1).Pick()
+			h := collect()
+			call(t, l, func() {
+				c := l.Link(new(idleLink), h)
+				c.Pause()
+				c.Deliver([]byte("kept"))
+				test.do(c)
+			})
+			wstest.Receive(t, h.done, "the end")
+			settle(t, l)
+			call(t, l, func() {
+				if string(h.bytes) != test.want || len(h.errs) != 1 {
+					t.Errorf("received %q, ended with %v", h.bytes, h.errs)
+				}
+			})
+		})
+	}
+}
+
+// idleLink is a link that does nothing.
+type idleLink struct{}
+
+func (*idleLink) Write([]byte)   {}
+func (*idleLink) Pending() int   { return 0 }
+func (*idleLink) Waits() bool    { return false }
+func (*idleLink) Interest()      {}
+func (*idleLink) CloseWrite()    {}
+func (*idleLink) Close()         {}
+func (*idleLink) Carrier() *Conn { return nil }
+func (*idleLink) Leaving()       {}
+func (*idleLink) Joined()        {}

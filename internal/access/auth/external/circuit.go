@@ -51,8 +51,8 @@ func (c *circuit) enter(now time.Time) error {
 func (c *circuit) leave(network netip.Addr, err error, counts bool, now time.Time) {
 	c.mu.Lock()
 	failed, since := c.failed, c.since
-	if counts && isProvoked(err) && network.IsValid() {
-		if counts = !slices.Contains(c.by, network); counts {
+	if counts && isProvoked(err) {
+		if counts = network.IsValid() && !slices.Contains(c.by, network); counts {
 			c.by = append(c.by[max(0, len(c.by)-tolerated):], network)
 		}
 	}
