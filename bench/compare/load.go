@@ -45,8 +45,8 @@ type loadResult struct {
 	Latency, Connect, FirstEcho, ReplyAgain quantiles
 }
 
-// failures returns how many sessions failed or could not start.
-func (r loadResult) failures() float64 { return float64(r.Figures.Failures()) }
+// failures returns how many sessions failed or could not start, and how many messages got no answer.
+func (r loadResult) failures() float64 { return float64(r.Figures.Failures() + r.Lost) }
 
 // broken says what makes the other numbers of a load meaningless: sessions that did not connect or failed, echoes for another
 // session.
@@ -78,10 +78,14 @@ func offer(ctx context.Context, address, ca string, l load, steady, done func())
 	if ca != "" {
 		scheme = "wss://"
 	}
+	before := int64(0) // answers that came before the measurement: those of speech count from the beginning
 	progress := func(p loads.Progress) {
 		switch {
 		case !p.Begins:
 		case p.Phase == loads.Steady:
+			if l.audio {
+				before = p.Received
+			}
 			steady()
 		case p.Phase == loads.Done:
 			done()
@@ -104,5 +108,6 @@ func offer(ctx context.Context, address, ca string, l load, steady, done func())
 		return loadResult{}, fmt.Errorf("load: %w", err)
 	}
 	f := result.Figures
+	f.Received -= before
 	return loadResult{f, quantilesOf(f.Latency), quantilesOf(f.Connect), quantilesOf(f.FirstEcho), quantilesOf(f.ReplyAgain)}, nil
 }

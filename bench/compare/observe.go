@@ -87,6 +87,9 @@ func observeBurst(ctx context.Context, st *stage, r rivals.Rival, l load, b serv
 	err = w.offer(ctx, l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if mixed := w.seen.load.Mixed; err == nil && mixed > 0 {
+		err = fmt.Errorf("%d messages of other sessions", mixed)
+	}
 	return w.seen, cmp.Or(err, w.failed)
 }
 

@@ -191,7 +191,7 @@ func (t turn) evaluate(into results.Round, seen map[string]observation) {
 				values[m.key] = significant(value)
 			}
 		}
-		if observed.overload != "" {
+		if observed.overload != "" && t.load.rate > 0 {
 			values["answered"] = observed.load.MessagesPerSecond / (float64(t.load.sessions) * t.load.rate)
 		}
 		into[name] = results.Run{Values: values, Overload: observed.overload}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -51,7 +50,12 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 		st.close()
 		return nil, err
 	}
-	st.tools = cmp.Or(st.tools, st.wsbouncer)
+	if st.tools == "" { // a file of its own: processes that run the same one share its pages, which PSS divides among them
+		if st.tools, err = copied(st.wsbouncer, filepath.Join(st.dir, "tools")); err != nil {
+			st.close()
+			return nil, err
+		}
+	}
 	st.setUp = rivals.Options{
 		Root: root, Cache: filepath.Join(root, ".cache", "bench"), Dir: st.dir, WSBouncer: st.wsbouncer, Workers: workers, Offline: o.offline,
 		Variants: o.variants,
@@ -72,6 +76,15 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 		return nil, err
 	}
 	return st, ctx.Err()
+}
+
+// copied copies a program to a path, which it returns.
+func copied(program, to string) (string, error) {
+	data, err := os.ReadFile(program)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o700)
+	}
+	return to, err
 }
 
 // allBringRivals reports whether the scenarios bring rivals of their own.

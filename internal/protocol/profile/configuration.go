@@ -10,6 +10,13 @@ import (
 // maxConfiguration is the most bytes of configuration messages that a tracker keeps, each counted with a few bytes more.
 const maxConfiguration = 64 << 10
 
+// mergeLeast and mergePart bound the work that a client's configuration messages make, in bytes that are read to merge them: so much in any case, and so
+// much for each byte of the messages. Each could otherwise have all that is kept read again.
+const (
+	mergeLeast = 4 << 20
+	mergePart  = 16
+)
+
 const tooMuchConfiguration = "the client sent too many configuration messages"
 
 // kept is a configuration message that another server gets.
@@ -24,7 +31,16 @@ type kept struct {
 // keepConfiguration keeps a configuration message as entry i of the profile's configure says. The slice and the payloads are never changed
 // in place, since a caller may be going over them.
 func (t *Tracker) keepConfiguration(i int, op frame.Opcode, payload []byte, e *Entry) {
-	if len(payload) > maxConfiguration { // merging it would take long
+	if t.whole != "" {
+		return
+	}
+	t.configured += len(payload)
+	for j := range t.configuration {
+		if t.merging += 64; t.configuration[j].spec == i && t.program.configure[i].resend == ResendMerged {
+			t.merging += len(t.configuration[j].payload) + len(payload)
+		}
+	}
+	if len(payload) > maxConfiguration || t.merging > mergeLeast+mergePart*t.configured { // merging it would take long
 		t.giveUp(tooMuchConfiguration)
 		return
 	}

@@ -52,6 +52,28 @@ func TestMergeIsCheap(t *testing.T) {
 	}
 }
 
+// Many short configuration messages behind a long one do not have that read again for each.
+func TestManyMerges(t *testing.T) {
+	k := track(t, "profiles: {p: {from: vosk}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"config":{"a":0`+strings.Repeat(`,"b":0`, maxConfiguration/8)+`}}`)
+	short := []byte(`{"config":{}}`)
+	for range 1000 {
+		k.ClientMessage(frame.Text, short, len(short))
+	}
+	if k.Whole() != tooMuchConfiguration {
+		t.Errorf("given up: %q", k.Whole())
+	}
+	k = track(t, "profiles: {p: {from: vosk}}") // a client that configures often, but not much
+	k.Begin(Leg{})
+	for range 5000 {
+		k.client(frame.Text, `{"config":{"words":1}}`)
+	}
+	if why := k.Whole(); why != "" {
+		t.Errorf("given up: %s", why)
+	}
+}
+
 // Another server is configured as the first one was, in the profile's order.
 func TestConfiguration(t *testing.T) {
 	const yaml = `

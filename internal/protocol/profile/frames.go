@@ -117,6 +117,18 @@ func (b *Boundary) tooLong(d Direction) Step {
 			return b.markBroken(Step{Pass: Drop, Close: frame.MessageTooBig}, OtherSettings)
 		}
 	}
+	if m.fate == holding && d == FromServer {
+		if b.flags&silent != 0 && (b.program.mayRefuse() || b.program.hasReady) {
+			b.noteServing() // its beginning reaches the client
+		}
+		if b.program.reuse == Tagged { // whose tag cannot be read any more
+			if s := b.untagged(); s.Then == Foreign {
+				m.free()
+				m.fate = ignored
+				return s
+			}
+		}
+	}
 	if m.fate == holding {
 		m.fate, m.partial = inspecting, true
 		return Step{Pass: Release, Feed: true}

@@ -103,6 +103,18 @@ func TestUntagged(t *testing.T) {
 	}
 }
 
+// A long message in fragments, of which only the first was short enough to have its tag looked for, does not reach another session either.
+func TestUntaggedInFragments(t *testing.T) {
+	l := taskDone(t, "1")
+	l.begin()
+	l.client(frame.Text, runTask("2"))
+	l.passed = nil
+	l.want("of the former task", l.message(FromServer, frame.Text, true, []string{event("result-generated", "1"), strings.Repeat(" ", 1<<16)}), Foreign, Unsolicited)
+	if len(l.passed) > 0 {
+		t.Errorf("%.80q reaches the client", l.passed)
+	}
+}
+
 // In a connection's first session, every message belongs to that session.
 func TestTagsOfFirstSession(t *testing.T) {
 	l := builtin(t, "dashscope")

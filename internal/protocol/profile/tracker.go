@@ -78,6 +78,8 @@ type Tracker struct {
 	spoken        uint64 // messages with audio
 	number        uint32 // messages
 	configuration []kept
+	// configured is how many bytes of configuration have come, and merging how many were read to merge them.
+	configured, merging int
 
 	// What is finally answered: audio up to a position, and messages at that position up to a number.
 	answered        Position
