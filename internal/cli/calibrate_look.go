@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,10 +32,14 @@ func (c *calibrateFlags) look(cmd *cobra.Command, server *calibrate.Server) erro
 	}
 	sessions, which := -1, ""
 	var fleet *api.Fleet
-	_ = c.from.use(cmd, false, func(t *target) error { // without a proxy, nothing was looked at
-		now := t.running(cmd.Context(), io.Discard)
-		if now == nil {
+	unseen := c.from.use(cmd, false, func(t *target) error { // without a proxy, nothing is looked at
+		if t.proxy == nil {
 			return nil
+		}
+		var why strings.Builder
+		now := t.running(cmd.Context(), &why)
+		if now == nil {
+			return errors.New(strings.TrimSpace(why.String()))
 		}
 		sessions, which, fleet = sessionsOn(now, server.Streams.Targets[0].Server()), "proxy at "+t.name, now.Fleet
 		if fleet != nil && fleet.Whole {
@@ -44,6 +47,9 @@ func (c *calibrateFlags) look(cmd *cobra.Command, server *calibrate.Server) erro
 		}
 		return nil
 	})
+	if unseen != nil && !errors.Is(unseen, errNoTarget) && !c.shared {
+		return fmt.Errorf("whether a proxy has sessions on this server cannot be seen (--shared calibrates it all the same): %w", unseen)
+	}
 	proxy := "No proxy was asked for the server's sessions (--admin)."
 	switch {
 	case sessions > 0 && !c.shared:

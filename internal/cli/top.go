@@ -120,7 +120,7 @@ const fromTop = "wsbouncer top"
 func (o *operator) do(ctx context.Context, method, path string) (string, error) {
 	var outcome api.Outcome
 	err := o.proxy.Do(ctx, client.Request{Method: method, Path: path, Body: api.Order{Who: whoami(), Why: fromTop}}, &outcome)
-	return outcome.Text, err
+	return outcome.Text, errors.Join(err, undone(&outcome))
 }
 
 // Session implements [top.Operator].

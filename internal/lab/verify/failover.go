@@ -104,6 +104,12 @@ func (r *run) moveOnce(i, cut int) (how string, err error) {
 	text := r.explain(got.outcome, i)
 	switch {
 	case r.Profile.Failover().Verdict == profile.Visible:
+		if want.words() != "" && got.words() == "" {
+			return "", errors.New("it had no results any more: " + text)
+		}
+		if word := r.foreign(got.outcome, i); word != "" {
+			return "", fmt.Errorf("it had %q, which direct sessions have with another recording only", word)
+		}
 		return text, nil
 	case text == "" && !r.compared(got.outcome, i):
 		return "", errReworded
