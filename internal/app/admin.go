@@ -168,8 +168,30 @@ func (p *Proxy) serveAdmin() {
 // serveAdminAt has a server of the admin API answer at addresses, until it is closed.
 func (p *Proxy) serveAdminAt(server *http.Server, at []net.Listener) {
 	for _, listener := range at {
-		go func() { _ = server.Serve(listener) }()
+		go func() { _ = server.Serve(&enduring{listener, p.log}) }()
 		p.log.Info("admin API", "address", p.adminURL(listener.Addr()))
+	}
+}
+
+// enduring is a listener that hands on no error but that it is closed: a server of package http would end if the machine was short of memory for a
+// moment, and nobody could ask the process any more.
+type enduring struct {
+	net.Listener
+	log *slog.Logger
+}
+
+// Accept implements [net.Listener].
+func (l *enduring) Accept() (net.Conn, error) {
+	const pause = 100 * time.Millisecond
+	for failed := false; ; failed = true {
+		nc, err := l.Listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return nc, err
+		}
+		if !failed {
+			l.log.Warn("the admin API accepts no connections for now", "address", l.Addr().String(), "reason", err)
+		}
+		time.Sleep(pause)
 	}
 }
 

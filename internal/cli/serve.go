@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app/supervisor"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
+	"github.com/wsbouncer/wsbouncer/internal/operate/processlog"
 )
 
 func newServeCommand() *cobra.Command {
@@ -80,12 +82,16 @@ func serve(cmd *cobra.Command, flags *serveFlags, takeOver string) (err error) {
 		signal.Notify(reopen, reopenSignals...)
 		defer signal.Stop(reopen)
 	}
+	signal.Ignore(syscall.SIGPIPE) // a reader of the log that ends must not end the process
+	var log *settings.Log
 	sources := settings.Sources{Flags: &flags.process, Environment: os.Environ}
 	loaded, err := flags.load(sources)
 	if err != nil {
 		return usageError(err)
 	}
-	log := settings.NewLog(cmd.ErrOrStderr(), &loaded.Settings)
+	output, closeOutput := logOutput(cmd.ErrOrStderr(), func(lines int) { log.Warn("lines of the log were left out, since nobody read it", "lines", lines) })
+	defer closeOutput()
+	log = settings.NewLog(output, &loaded.Settings)
 	warn(log.Logger, loaded)
 	if loaded.File != "" {
 		log.Info("settings read", "file", loaded.File)
@@ -172,4 +178,14 @@ func (f *serveFlags) loadProcess(sources settings.Sources) (*settings.Loaded, er
 		return nil, err
 	}
 	return loaded, nil
+}
+
+// logOutput returns where the log is written, which never waits for its reader. The second result writes the rest.
+func logOutput(to io.Writer, leftOut func(lines int)) (io.Writer, func()) {
+	file, ok := to.(*os.File)
+	if !ok {
+		return to, func() {}
+	}
+	w := processlog.New(file, leftOut)
+	return w, w.Close
 }

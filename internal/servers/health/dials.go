@@ -87,6 +87,7 @@ func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) (forClientOnly
 	}
 	if r.Outcome == Failed && r.Unanswered && t.circuit.state == Closed && t.sessions.clientele.several() {
 		t.sessions.fail(&SessionEnd{Client: r.Client, Fault: r.Reason, Alike: true}, now)
+		t.hold.refuse(0, true, now) // so that the client goes to another server
 		return true
 	}
 	if r.Outcome == Full && r.Pool.Held == 0 {
@@ -99,6 +100,9 @@ func (t *Tracker) DialEnded(a Attempt, r DialResult, now Instant) (forClientOnly
 	case Failed:
 		t.fail(r.Reason, now)
 	case Full:
+		if t.circuit.state == HalfOpen { // it answers, and has connections of ours
+			t.recover(now)
+		}
 		t.parallel = 1
 		t.lowerCeiling(r.Pool.All-1, r.Pool.Cap, now)
 	case ClientRefused:

@@ -80,3 +80,32 @@ func TestOneClientIsTurnedAway(t *testing.T) {
 		}
 	}
 }
+
+// A client whose values get no answer is to go to another server, so this one is held for a moment.
+func TestUnansweredIsHeld(t *testing.T) {
+	h := New(Limits{Parallel: 4, Failures: 5})
+	h.SessionBegan(alice, noon)
+	h.SessionBegan(bob, noon)
+	if only := h.DialEnded(h.Dial(noon), DialResult{Outcome: Failed, Unanswered: true, Private: true, Client: alice}, noon); !only || !h.Held(noon) {
+		t.Errorf("for that client only: %v, held: %v", only, h.Held(noon))
+	}
+	if h.Held(noon + Instant(FirstHold)) {
+		t.Error("it is held for longer than that")
+	}
+}
+
+// A server that is full in a trial answers, so that the trial is over.
+func TestFullInATrial(t *testing.T) {
+	h := New(Limits{Parallel: 4, Failures: 1})
+	h.circuit.random = func(time.Duration) time.Duration { return 0 }
+	h.DialEnded(h.Dial(noon), DialResult{Outcome: Failed, Reason: "refused"}, noon)
+	at := noon + Instant(time.Minute)
+	h.Review(at, Connections{Cap: 4})
+	if h.circuit.state != HalfOpen {
+		t.Fatalf("the circuit is %v", h.circuit.state)
+	}
+	h.DialEnded(h.Dial(at), DialResult{Outcome: Full, Pool: Connections{Cap: 4, Held: 3, All: 4}}, at)
+	if h.circuit.state != Closed || h.Ceiling().Value != 3 {
+		t.Errorf("the circuit is %v, the ceiling %d", h.circuit.state, h.Ceiling().Value)
+	}
+}

@@ -125,15 +125,16 @@ func (p *Pool[C]) SetCeiling(n int) {
 // fill a server alike only if they compare by the same numbers.
 func (p *Pool[C]) updateLimit() {
 	most := p.capacity
-	for _, ceiling := range [...]int{p.ceiling, p.published} {
-		if ceiling > 0 {
-			most = min(most, ceiling)
-		}
+	if p.published > 0 {
+		most = min(most, p.published)
 	}
 	p.size = max(most-p.taken, 0)
+	if p.ceiling > 0 { // it is about this pool's connections only
+		p.size = min(p.size, p.ceiling)
+	}
 	p.limit = p.size
 	if p.shared {
-		p.limit = max(min(most, p.grant)-p.taken, 0)
+		p.limit = min(p.size, max(p.grant-p.taken, 0))
 	}
 	p.weightedSize = float64(p.size) * p.weight * p.ramp
 }

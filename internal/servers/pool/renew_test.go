@@ -115,6 +115,18 @@ func TestTaken(t *testing.T) {
 	r.handed(w)
 }
 
+// What a server accepts of this pool's connections is not less for those that another pool has.
+func TestTakenBelowCeiling(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		p := newRig(t, Options{Queue: 1}, Settings{Cap: 10, Taken: 4, Warm: 10, Weight: 1, Shared: shared, Grant: 8}).pools[0]
+		for ceiling, want := range map[int]int{3: 3, 9: map[bool]int{false: 6, true: 4}[shared]} {
+			if p.SetCeiling(ceiling); p.Stats().Limit != want {
+				t.Errorf("shared %v, with the ceiling %d, the limit is %d, want %d", shared, ceiling, p.Stats().Limit, want)
+			}
+		}
+	}
+}
+
 // A pool that was removed can come back, with all its connections.
 func TestRestore(t *testing.T) {
 	r := newRig(t, Options{Queue: 1}, capped(2))
