@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -35,13 +34,19 @@ func ofLimits(f *Facts, found *findings) {
 		}
 		p := found.add(LimitReached, about, "it has reached its %s %s since this began", r.Limit, figures.Plural(int(r.Count), "time"))
 		p.Since = r.Since
-		if (r.Scope == "service" || r.Scope == "tenant") && config.CheckName(r.Name) == nil { // a client's token may name a tenant as it likes
+		if (r.Scope == "service" || r.Scope == "tenant") && isWord(r.Name) {
 			p.Cure = fmt.Sprintf("wsbouncer %s show %s", r.Scope, r.Name)
 		}
 	}
 	if n := len(lately) - maxLimitFindings; n > 0 {
 		found.add(LimitReached, subject{what: "clients"}, "%s reached, too", figures.Plural(n, "other limit")+verb(n, " is", " are"))
 	}
+}
+
+// isWord reports whether a name can stand in a command as it is. That of a tenant may be what a client's token says.
+func isWord(name string) bool {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_."
+	return name != "" && name[0] != '-' && strings.Trim(name, plain+"-") == ""
 }
 
 // OfOneClient reports whether a problem is that one client (an address, a subject or a key) reaches its own limits.

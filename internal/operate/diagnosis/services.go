@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -110,7 +109,7 @@ func filler(s *api.Stats, v *api.Service, found *findings, waiting string) bool 
 		return false
 	}
 	p := found.add(TenantFillsQueue, subject{"tenant " + most.Name + " at " + v.Name, v.Name, ""}, "it has %d of the %d clients in the full queue: %s", has, v.Queue.Waiting, waiting)
-	if config.CheckName(most.Name) == nil { // a client's token may name a tenant as it likes
+	if isWord(most.Name) {
 		p.Cure = "wsbouncer tenant set " + most.Name + " --session-limit N"
 	}
 	return true
