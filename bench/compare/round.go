@@ -152,7 +152,8 @@ func (t turn) run(ctx context.Context, participants []rivals.Rival) (results.Rou
 func (t turn) overloadedBefore(rival string) bool {
 	return rival != t.base && slices.ContainsFunc(t.before, func(round results.Round) bool {
 		run := round[rival]
-		return run.Overload != "" && run.Values["answered"] < 0.8
+		answered, known := run.Values["answered"]
+		return run.Overload != "" && known && answered < 0.8
 	})
 }
 

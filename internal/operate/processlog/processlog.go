@@ -81,11 +81,12 @@ func (w *Writer) run() {
 		w.mu.Lock()
 		missing, closed := w.missing, w.closed
 		w.missing = 0
+		last := closed && len(w.waiting) == 0
 		w.mu.Unlock()
 		if missing > 0 && w.leftOut != nil && !closed {
 			w.leftOut(missing)
 		}
-		if closed {
+		if last {
 			return
 		}
 	}

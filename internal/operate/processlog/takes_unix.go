@@ -3,6 +3,7 @@
 package processlog
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,7 @@ func takes(file *os.File) (is bool) {
 	}
 	err = raw.Control(func(fd uintptr) {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
-		is = err != nil || n > 0
+		is = n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 	})
 	return err != nil || is
 }

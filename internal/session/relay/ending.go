@@ -56,7 +56,6 @@ func closePayload(code frame.CloseCode, reason string) []byte {
 func (s *Session) endLease() {
 	l := &s.leg
 	s.stopKeepalives()
-	l.up.insertNow() // the answer to a ping that came right before
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session ended",
 		Fault: l.fault, Full: l.full, Slow: l.slow, Alike: l.alike, Client: s.voter(), Hurried: s.record.Class == meter.Shutdown,

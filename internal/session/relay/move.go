@@ -51,8 +51,6 @@ func (s *Session) leaveBackend(e *event) {
 	l := &s.leg
 	s.stopKeepalives()
 	s.account.affinity.endLeg(l.conn)
-	l.up.insertNow() // the answer to a ping that came right before
-
 	l.sent.midMessage, l.sent.midFrame = false, false // nothing of it was sent
 	variant := s.variant
 	if e.why == profile.OtherSettings {

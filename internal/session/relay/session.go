@@ -224,6 +224,7 @@ func (s *Session) enforce(r rules) {
 		s.deadline.Stop()
 	}
 	if !r.toBackend {
+		s.leg.up.insertNow() // the answer to a ping that came right before
 		s.leg.up.closed = true
 	}
 	if s.life.state != relaying {
