@@ -35,7 +35,7 @@ type settings struct {
 	Servers                []endpoint // the backends
 	Workers                int
 	Connections            int // client connections to allow
-	Sockets                int // connections of each worker to allow, on both sides
+	Sockets                int // connections of each worker to allow, on both sides, and the rest that nginx keeps free
 	Descriptors            int // open files to allow
 	Root                   bool
 	User                   string // started by root, who must name a user for the workers
@@ -43,7 +43,7 @@ type settings struct {
 
 // configure writes a server's configuration for a task and returns the file.
 func configure(t Task, config string, workers int) (string, error) {
-	s := settings{Task: t, Workers: workers, Connections: t.Sessions + 100, Sockets: 2 * (t.Sessions + 100), Descriptors: descriptors(), Root: os.Geteuid() == 0}
+	s := settings{Task: t, Workers: workers, Connections: t.Sessions + 100, Sockets: 3 * (t.Sessions + 100), Descriptors: descriptors(), Root: os.Geteuid() == 0}
 	var err error
 	if s.ListenHost, s.ListenPort, err = net.SplitHostPort(t.Listen); err != nil {
 		return "", err
