@@ -41,7 +41,6 @@ type options struct {
 	tls       bool
 	wsbouncer string
 	variants  []rivals.Variant
-	tools     string
 	out       string
 	from      string
 }
@@ -68,7 +67,6 @@ func parse(args []string, out io.Writer) (options, error) {
 		o.variants = append(o.variants, v)
 		return err
 	})
-	f.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
 	f.StringVar(&o.out, "out", "", "folder for benchmarks.json, benchmarks.md and img/ (default: docs/internals for the whole plan, with the numbers in README.md; .cache/bench/report for any other)")
 	f.BoolVar(&o.check, "check", false, "measure nothing: check that README.md, the page and the plots are what docs/internals/benchmarks.json makes of them, and that it was measured at most 300 commits ago")
 	f.StringVar(&o.from, "from", "", "measure nothing: make the report again from this JSON")
@@ -124,7 +122,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 // whole reports whether this is the plan that docs/internals/benchmarks.md reports.
 func (o options) whole() bool {
 	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.workers == "" && o.rounds == 0 && o.duration == 0 &&
-		o.rate == 0 && o.from == "" && o.wsbouncer == "" && o.tools == "" && len(o.variants) == 0
+		o.rate == 0 && o.from == "" && o.wsbouncer == "" && len(o.variants) == 0
 }
 
 // otherReports is the folder for reports of other plans than the whole one.

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 
 // Numbers that fewer or shorter runs have made replace no published ones.
 func TestOnlyTheWholePlanIsPublished(t *testing.T) {
-	for _, flags := range [][]string{{"-rounds", "1"}, {"-duration", "1s"}, {"-workers", "nginx=1"}, {"-tools", "x"}, {"-quick"}, {"-sessions", "10"}} {
+	for _, flags := range [][]string{{"-rounds", "1"}, {"-duration", "1s"}, {"-workers", "nginx=1"}, {"-quick"}, {"-sessions", "10"}} {
 		if o, err := parse(flags, io.Discard); err != nil || o.folder() == docs {
 			t.Errorf("%q write to %s, %v", flags, o.folder(), err)
 		}

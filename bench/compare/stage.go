@@ -34,7 +34,7 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{tools: o.tools, calm: o.calm, settle: 700 * time.Millisecond, resolution: 1.15, began: time.Now()}
+	st := &stage{calm: o.calm, settle: 700 * time.Millisecond, resolution: 1.15, began: time.Now()}
 	if o.quick {
 		st.settle = 300 * time.Millisecond
 		st.resolution = 2.1 // it only doubles or halves
@@ -50,11 +50,10 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 		st.close()
 		return nil, err
 	}
-	if st.tools == "" { // a file of its own: processes that run the same one share its pages, which PSS divides among them
-		if st.tools, err = copied(st.wsbouncer, filepath.Join(st.dir, "tools")); err != nil {
-			st.close()
-			return nil, err
-		}
+	// The backends have a file of their own: processes that run the same one share its pages, which PSS divides among them.
+	if st.tools, err = copied(st.wsbouncer, filepath.Join(st.dir, "tools")); err != nil {
+		st.close()
+		return nil, err
 	}
 	st.setUp = rivals.Options{
 		Root: root, Cache: filepath.Join(root, ".cache", "bench"), Dir: st.dir, WSBouncer: st.wsbouncer, Workers: workers, Offline: o.offline,

@@ -38,10 +38,8 @@ func (c *Conn) receive(b []byte, last *lastPing) int {
 		}
 		c.Scanner.Inspect = c.inspected()
 		run, err := c.Scanner.Next(b[pos:])
-		if !run.HasControl() { // what follows may end the connection
-			c.answer(last)
-		}
 		if run.Data > 0 && c.hasGreeted() {
+			c.answer(last) // before the connection perhaps ends
 			c.dataWhileIdle(b[pos : pos+run.Data])
 		}
 		pos += run.Consumed
@@ -63,6 +61,7 @@ func (c *Conn) receive(b []byte, last *lastPing) int {
 			}
 			c.control(run.Control, run.Payload)
 		case !run.Inspect:
+			c.answer(last)
 			c.idleIfDone(b[pos:])
 			if inPool.has(c.state) && pos < len(b) && !frame.Opcode(b[pos]&0xf).IsControl() {
 				c.dataWhileIdle(nil) // part of a header, which a session would take for that of its first answer

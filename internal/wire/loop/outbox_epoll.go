@@ -163,7 +163,7 @@ func (o *outbox) tellStalled() {
 	}
 }
 
-// failSending fails the connections whose entries were being sent when a handler panicked: it is not known what was sent.
+// failSending fails the connections whose entries were being sent when a handler panicked: not all have heard that their sockets are full.
 func (d *driver) failSending() {
 	o := &d.outbox
 	for _, e := range o.sending {
