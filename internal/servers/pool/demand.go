@@ -18,7 +18,7 @@ func (p *Pool[C]) due() bool {
 		return true
 	}
 	tooFew, tooMany := p.compareWarm()
-	if tooFew && p.room() || p.counts[Idle] > 0 && (tooMany || p.mode == Disabled || p.present() > p.limit) || p.replaceable(tooFew, 1) {
+	if tooFew && p.room() || p.counts[Idle] > 0 && (tooMany || p.mode == Disabled || p.overLimit()) || p.replaceable(tooFew, 1) {
 		return true
 	}
 	return p.group.queue.length > 0 && (p.demanded() != nil || p.displaces())

@@ -119,7 +119,7 @@ func (p *Pool[C]) SetCeiling(n int) {
 	})
 }
 
-// updateLimit works out size, limit and weightedSize. It is called with the mutex held.
+// updateLimit works out size, limit and weightedSize, and fills the spare place if there is room now. It is called with the mutex held.
 //
 // Loads are shares of the size, not of the limit: a grant follows what is used, so that shares of it would say nothing, and all proxies
 // fill a server alike only if they compare by the same numbers.
@@ -137,6 +137,7 @@ func (p *Pool[C]) updateLimit() {
 		p.limit = min(p.size, max(p.grant-p.taken, 0))
 	}
 	p.weightedSize = float64(p.size) * p.weight * p.ramp
+	p.fillSpare()
 }
 
 // SetMode sets the desired state of the backend. Idle connections of a disabled one are retired by [Pool.RetireSurplus].

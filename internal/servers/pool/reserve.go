@@ -106,7 +106,7 @@ func (p *Pool[C]) ReserveSpare() (s *Spare[C], conn C, retire, ok bool) {
 }
 
 // fillSpare gives the spare place that is waited for its slot, if there is room. It is called with the mutex held, whenever a connection
-// is gone.
+// is gone or the limit has changed.
 func (p *Pool[C]) fillSpare() {
 	s := p.spare
 	if s == nil || s.slot != nil || p.present()+p.counts[Retiring] >= p.limit {

@@ -76,7 +76,7 @@ func (p *Pool[C]) RetireSurplus(idleSince Instant) (conn C, ok bool) {
 		return p.retireNow(nil, 0)
 	case p.mode == Disabled:
 		return p.retireNow(p.oldest(nil), Withdrawn)
-	case p.present() > p.limit:
+	case p.overLimit():
 		return p.retireNow(p.oldest(nil), Surplus)
 	case p.displaces():
 		return p.retireNow(p.oldest(nil), Displaced)
@@ -85,6 +85,9 @@ func (p *Pool[C]) RetireSurplus(idleSince Instant) (conn C, ok bool) {
 		return p.surplusOf(v) > 0 && v.oldest.idleSince < idleSince
 	}), Surplus)
 }
+
+// overLimit reports whether there are more connections than the limit, next to the spare place that is waited for. It is called with the mutex held.
+func (p *Pool[C]) overLimit() bool { return p.present()+p.awaited() > p.limit }
 
 // retireNow retires an idle slot, unless it is nil, and releases the mutex.
 func (p *Pool[C]) retireNow(s *Slot[C], reason Reason) (conn C, ok bool) {

@@ -71,6 +71,44 @@ func TestReserveSpare(t *testing.T) {
 	}
 }
 
+// A limit that falls and rises while a spare place is awaited does not keep it away: another connection makes room, and so does a higher limit.
+func TestReserveSpareWhileLimitChanges(t *testing.T) {
+	settings := Settings{Cap: 3, Warm: 3, Weight: 1}
+	r := newRig(t, Options{}, settings)
+	p := r.pools[0]
+	begin := func(dialed int) *Spare[int] {
+		t.Helper()
+		p.Set(settings)
+		p.fill(dialed)
+		s, conn, retire, ok := p.ReserveSpare()
+		if !ok || !retire {
+			t.Fatalf("%v, retired %v", ok, retire)
+		}
+		p.Set(Settings{Cap: 2, Warm: 2, Weight: 1})
+		r.slots[conn].Gone()
+		if ready(s) {
+			t.Fatal("the place is beyond the limit")
+		}
+		return s
+	}
+	s := begin(3)
+	conn, ok := p.RetireSurplus(0)
+	if !ok {
+		t.Fatal("no other connection makes room")
+	}
+	r.slots[conn].Gone()
+	if !ready(s) {
+		t.Error("the place is not there when another connection has gone")
+	}
+	s.Done()
+	s = begin(2)
+	p.Set(settings)
+	if !ready(s) {
+		t.Error("the place is not there when the limit has risen")
+	}
+	s.Done()
+}
+
 // While the backend is out of service, neither clients that wait nor the last place keep it from being played what brings it back: clients could not
 // use the place.
 func TestReserveSpareOutOfService(t *testing.T) {
