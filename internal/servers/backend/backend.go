@@ -190,14 +190,14 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	wanted := ctx
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
-	begun := b.worker.now()
+	begun, values := b.worker.now(), o.clientValues(slot.Variant())
 	target, err := o.target(slot.Variant())
 	if err != nil {
 		return err
 	}
 	established, err := target.Dial(ctx)
 	if err != nil {
-		return o.classify(slot.Variant(), err)
+		return o.classify(values, err)
 	}
 	if o.Variants != nil && isPrivate(slot.Variant()) {
 		o.Variants.choose(slot.Variant(), established.Protocol)

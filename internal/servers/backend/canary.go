@@ -142,7 +142,7 @@ func (b *Backend) speakCanary(ctx context.Context, o *dialConfig, c *Canary) err
 	defer cancel()
 	established, err := o.Target.With(handshake.ClientPart{Query: c.Recording.Query()}).Dial(dialing)
 	if err != nil {
-		why := o.classify("", err)
+		why := o.classify(clientValues{}, err)
 		if anonymous := (anonymousRefusedError{}); errors.As(why, &anonymous) {
 			return notPlayedError("not played: the server wants a client's credentials: " + err.Error())
 		}

@@ -122,7 +122,7 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 	r := b.config.Load()
 	established, err := r.Target.Dial(ctx)
 	if err != nil {
-		why, anonymous := r.classify("", err), anonymousRefusedError{}
+		why, anonymous := r.classify(clientValues{}, err), anonymousRefusedError{}
 		switch {
 		case errors.As(why, &anonymous):
 			return nil // it works, and wants a client's credentials

@@ -46,14 +46,10 @@ type anonymousRefusedError struct{ error }
 
 func (e anonymousRefusedError) Unwrap() error { return e.error }
 
-// classify wraps a failure to dial a connection of a variant in the error that says what it means, and for whom.
-func (d *dialConfig) classify(variant string, err error) error {
-	v := d.clientValues(variant)
-	why, refused := d.meaningOf(v, err), clientRefusedError{}
-	switch {
-	case v.left && (errors.As(why, &refused) || errors.Is(why, errFull) || isUnanswered(why)): // it was the answer to that client
-		return unwantedError{variant}
-	case v.private:
+// classify wraps a failure to dial a connection with clients' values in the error that says what it means, and for whom.
+func (d *dialConfig) classify(v clientValues, err error) error {
+	why := d.meaningOf(v, err)
+	if v.private {
 		return ownError{why, v.client}
 	}
 	return why
@@ -96,18 +92,15 @@ type clientValues struct {
 	any     bool
 	private bool   // they are of one client alone
 	client  Client // who that is
-	left    bool   // it has left meanwhile, so that this is not known
 }
 
+// clientValues is called before the dial, since a client that leaves meanwhile is forgotten.
 func (d *dialConfig) clientValues(variant string) clientValues {
 	if variant == "" || d.Variants == nil {
 		return clientValues{}
 	}
-	v, known := d.Variants.lookup(variant)
-	private := v.Private || isPrivate(variant)
-	return clientValues{
-		any: v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, private: private, client: v.client, left: private && !known,
-	}
+	v, _ := d.Variants.lookup(variant)
+	return clientValues{any: v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, private: v.Private, client: v.client}
 }
 
 // clientsHaveValues reports whether clients of the service pass their own values in the handshake.

@@ -174,6 +174,32 @@ func TestNoAnswerHarmsNoOther(t *testing.T) {
 	}
 }
 
+// A server that gives a client's upgrade no answer has failed, also if that client did not wait for it.
+func TestNoAnswerAfterClientLeft(t *testing.T) {
+	asked, left := make(chan struct{}, 16), make(chan struct{})
+	r := newRig(t, setup{
+		Cap: 1, Queue: 1,
+		Script: &wstest.Server{Answer: func(nc net.Conn, req *handshake.Request) bool {
+			if req.Header.Get("Authorization") != "" {
+				asked <- struct{}{}
+				<-left
+			}
+			_ = nc.Close()
+			return false
+		}},
+		Backend: func(o *backend.Options) {
+			withYAML(t, withKeys)(o)
+			o.CircuitFailures, o.Settings.Warm = 1, 0
+		},
+	})
+	p := r.Connect(wstest.UpgradeRequest("/v1/test", "Authorization: Token mine"))
+	<-asked
+	p.Reset()
+	wstest.Eventually(t, "nobody waits", func() bool { return r.Group.Queue().Waiting == 0 && r.Gate.Arriving() == 0 })
+	close(left)
+	wstest.Eventually(t, "the circuit opens", func() bool { return r.Backend.Health().CircuitOpened == 1 })
+}
+
 // A status that HTTP does not have reaches the client as 502, with the rest of the server's answer.
 func TestUnknownStatusOfServer(t *testing.T) {
 	unknown := func(*handshake.Request) *handshake.Refusal {
