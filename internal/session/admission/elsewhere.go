@@ -86,6 +86,7 @@ func (g *Gate) elsewhere(service *route.Service, nc net.Conn, req *handshake.Req
 // client's connection ends. If that proxy does not answer, it returns an error, and leaves the client as it was.
 func (g *Gate) forward(service *route.Service, nc, to net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
 	defer to.Close()
+	defer context.AfterFunc(g.closing, func() { reset(to) })() // that proxy may not answer, or take no more
 	header := req.Header.Clone()
 	asked.Restore(header)
 	buf := make([]byte, forwardBuffer)

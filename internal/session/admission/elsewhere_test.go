@@ -1,8 +1,10 @@
 package admission_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -125,6 +127,42 @@ func TestForwardedCredential(t *testing.T) {
 				t.Errorf("%+v", stats)
 			}
 		})
+	}
+}
+
+// A proxy that takes no more from a client does not hold up the end of the one that forwards it.
+func TestForwardedStandstill(t *testing.T) {
+	to, from := net.Pipe() // a write lasts until all of it is read
+	r := newRig(t, setup{
+		Service: func(s *route.Service) { s.Reconnect = time.Minute },
+		Gate: func(o *admission.Options) {
+			o.Elsewhere = func(context.Context, record.Process, *admission.Forwarded) (string, net.Conn, error) {
+				return "", to, nil
+			}
+		},
+	})
+	answered := make(chan error, 1)
+	go func() {
+		buf := bufio.NewReader(from)
+		_, err := http.ReadRequest(buf)
+		if err == nil {
+			_, err = from.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"))
+		}
+		answered <- err
+	}()
+	token := resume.NewToken(record.Process{'o', 't', 'h', 'e', 'r', 'o', 'n', 'e'})
+	p, answer := r.Request(wstest.UpgradeRequest("/v1/test", "Wsbouncer-Resume: "+token))
+	if err := <-answered; err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatal(err, answer.Status)
+	}
+	p.Send(frame.Text, "audio")
+	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.Gate.StopAccepting()
+	r.Gate.Close()
+	if _, err := io.Copy(io.Discard, from); err != nil {
+		t.Error(err)
 	}
 }
 
