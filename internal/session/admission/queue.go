@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
@@ -29,6 +30,9 @@ type arrival struct {
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.
 const maxEarly = 64 << 10
+
+// hangupPeriod is how often the connection of a client is looked at that has sent so much.
+const hangupPeriod = time.Second
 
 // acquire leases a connection for the client. If none is idle, the client waits in the service's queue.
 func (g *Gate) acquire(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
@@ -92,6 +96,7 @@ type earlyReader struct {
 	nc      net.Conn
 	answers *boundedAnswers // of TLS; nil without TLS
 	left    chan struct{}   // closed when the client has left
+	stopped chan struct{}   // closed by stop
 	done    chan struct{}   // closed when the goroutine has ended
 	early   []byte          // what was received; owned by the goroutine until done is closed
 	told    *telling        // takes it instead; nil for a client that was not accepted
@@ -100,11 +105,11 @@ type earlyReader struct {
 // readEarly starts a goroutine that reads from nc until stop is called. A client that was accepted has left when it has sent its close frame,
 // or broken the protocol.
 func readEarly(nc net.Conn, told *telling) *earlyReader {
-	r := &earlyReader{nc: nc, answers: boundAnswers(nc), left: make(chan struct{}), done: make(chan struct{}), told: told}
+	r := &earlyReader{nc: nc, answers: boundAnswers(nc), left: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{}), told: told}
 	_ = nc.SetDeadline(time.Time{}) // the request has been read, so the handshake's deadline no longer applies
 	go func() {
 		defer close(r.done)
-		for !r.full() { // the rest stays in the socket, and so does the end of the stream
+		for !r.full() { // the rest stays in the socket
 			var buf [512]byte
 			n, err := nc.Read(buf[:])
 			if !r.take(buf[:n]) || r.answers.failed() {
@@ -118,8 +123,26 @@ func readEarly(nc net.Conn, told *telling) *earlyReader {
 				return
 			}
 		}
+		r.awaitHangup()
 	}()
 	return r
+}
+
+// awaitHangup looks every now and then whether a client has left of which no more is read.
+func (r *earlyReader) awaitHangup() {
+	tick := time.NewTicker(hangupPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if machine.HungUp(secure.Under(r.nc)) {
+				close(r.left)
+				return
+			}
+		case <-r.stopped:
+			return
+		}
+	}
 }
 
 func (r *earlyReader) full() bool {
@@ -147,6 +170,7 @@ func (r *earlyReader) hasLeft() bool {
 
 // stop ends the reading and returns what was received.
 func (r *earlyReader) stop() []byte {
+	close(r.stopped)
 	_ = r.nc.SetReadDeadline(time.Unix(1, 0))
 	r.answers.end()
 	<-r.done
@@ -213,6 +237,9 @@ func (a *boundedAnswers) Write(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// NetConn returns the transport, as that of [tls.Conn] does.
+func (a *boundedAnswers) NetConn() net.Conn { return a.Conn }
 
 // failed reports whether the client has not taken an answer.
 func (a *boundedAnswers) failed() bool {
