@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -42,9 +43,6 @@ func (p *Proxy) Drain() (clean bool) {
 	return p.finish(nil)
 }
 
-// closeTimeout is how long each side of a connection has to close it when the process ends, unless its service gives it less.
-const closeTimeout = 5 * time.Second
-
 // finish lets sessions finish, and ends those that do not in time. No clients are accepted. hurry is that of awaitSessions.
 func (p *Proxy) finish(hurry <-chan struct{}) (clean bool) {
 	if socket := p.settings.AdminSocket != "" && takeover.Supported() == nil; !p.view().Reachable(p.live.Load().Token != "", socket) { // no client can come back
@@ -55,7 +53,7 @@ func (p *Proxy) finish(hurry <-chan struct{}) (clean bool) {
 	p.follower.Close()
 	// One call misses sessions that are moving between event loops, so it is repeated. Each side of a session has its own close time-out.
 	p.sessions.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*relay.LastCloseTimeout)
 	defer cancel()
 	eventually(ctx, func() bool {
 		p.sessions.EndAll(frame.GoingAway, shuttingDown)
@@ -176,7 +174,7 @@ func timeout(e *ending, s *Settings) slog.Attr {
 func (p *Proxy) Close() {
 	p.sessions.EndTaps()
 	p.problems.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*relay.LastCloseTimeout)
 	defer cancel()
 	p.services.Close(ctx)
 	unlock := p.leaveFleet()

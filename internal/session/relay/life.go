@@ -63,7 +63,7 @@ type rules struct {
 	kept      bool    // what the client sends is looked at in a session that may outlive its server
 	client    reading // when the client is read
 	limited   bool    // the service's limit on a session's duration applies
-	bounded   bool    // it lasts no longer than the service's CloseTimeout
+	bounded   bool    // it lasts no longer than [Session.closeTimeout]
 }
 
 // rulesOf has the rules of each state. The search for a connection bounds moving. Completing lasts for as long as the backend sends something within
@@ -187,6 +187,7 @@ type life struct {
 	discardInput bool
 	told         bool // the client has its close frame
 	degraded     bool // the client was told that its session or service is degraded, see sayState
+	hurried      bool // the process is about to end: each part of the session's end has at most [LastCloseTimeout]
 }
 
 // enter is the only way from one state to another.
@@ -203,6 +204,18 @@ func (l *life) handle(e *event, do []action) []action {
 	if e.kind == clientClosed || e.kind == clientBroke {
 		l.discardInput = true
 	}
+	before := l.state
+	do = l.next(e, do)
+	if e.kind == stopped && e.class == meter.Shutdown && !l.hurried {
+		l.hurried = true
+		if l.state == before && rulesOf[before].bounded { // by the service's time
+			do = append(do, bound)
+		}
+	}
+	return do
+}
+
+func (l *life) next(e *event, do []action) []action {
 	switch l.state {
 	case relaying:
 		return l.whileRelaying(e, do)

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -49,6 +50,7 @@ var steps = []step{
 	{"pool finds none", (*world).noConnection},
 	{"timer expires", (*world).timerExpires},
 	{"operator ends the session", (*world).proxyEnds},
+	{"the process ends", (*world).processEnds},
 	{"server fails, another may continue", (*world).interrupts},
 	{"panic", (*world).panics},
 }
@@ -67,6 +69,8 @@ type world struct {
 	toldCode    frame.CloseCode
 	closes      int  // close frames that the client got
 	bounded     bool // the close timeout bounds a state that has other bounds otherwise
+	short       bool // that of a process which ends does
+	shutdown    bool // the process ends
 	cut         bool
 
 	leased    bool
@@ -218,6 +222,14 @@ func (w *world) proxyEnds() {
 	w.happens(event{kind: stopped, by: byProxy, code: frame.PolicyViolation})
 }
 
+func (w *world) processEnds() {
+	if w.forgotten {
+		return
+	}
+	w.shutdown = true
+	w.happens(event{kind: stopped, by: byProxy, class: meter.Shutdown, code: frame.GoingAway})
+}
+
 // panics retires the session, as [Session.retire] does.
 func (w *world) panics() {
 	if w.forgotten || rapid.IntRange(0, 9).Draw(w.t, "panic") > 0 {
@@ -241,7 +253,12 @@ func (w *world) panics() {
 func (w *world) happens(e event) {
 	w.t.Helper()
 	e.midFrame, e.clientEnded = w.midFrame, w.clientEnded
-	for _, a := range w.life.handle(&e, nil) {
+	before := w.life.state
+	do := w.life.handle(&e, nil)
+	if w.life.state != before {
+		w.short = w.life.hurried
+	}
+	for _, a := range do {
 		w.perform(a, &e)
 	}
 }
@@ -257,7 +274,7 @@ func (w *world) perform(a action, e *event) {
 		w.must(w.recorded && w.closes == 0 && !w.clientDone && !w.clientEnded, "the end of a session is taken back that has ended")
 		w.recorded = false
 	case bound:
-		w.bounded = true
+		w.bounded, w.short = true, w.life.hurried
 	case relayClose, sendReset:
 		w.must(w.leased, "the backend of a session without a lease is sent something")
 	case queueClose:
@@ -320,6 +337,7 @@ func (w *world) check() {
 	w.must((state == relaying || state == moving) != w.recorded, "it is not recorded who ended the session, or too early")
 	w.must(!w.clientEnded || state != lingering, "a client is awaited that has gone")
 	w.must(!w.clientDone || state == gone || w.isBounded(), "nothing bounds the session of a client that has closed")
+	w.must(!w.shutdown || !w.isBounded() || w.short, "a session may last longer than the process")
 	if state == gone {
 		w.must(w.closes == 1 || w.clientEnded || w.cut, "the client was not told who ended the session")
 		w.must(w.closes == 0 || w.toldCode == w.code, "the client was told another code than is recorded")

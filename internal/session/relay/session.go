@@ -246,6 +246,17 @@ func (s *Session) enforce(r rules) {
 	}
 }
 
+// LastCloseTimeout is how long each side of a session has to close it when the process ends, unless its service gives it less.
+const LastCloseTimeout = 5 * time.Second
+
+// closeTimeout bounds a state in which the session waits for one side to close it.
+func (s *Session) closeTimeout() time.Duration {
+	if s.life.hurried {
+		return min(s.record.Service.CloseTimeout, LastCloseTimeout)
+	}
+	return s.record.Service.CloseTimeout
+}
+
 // perform carries out an action.
 func (s *Session) perform(a action, e *event) {
 	switch a {
@@ -257,7 +268,7 @@ func (s *Session) perform(a action, e *event) {
 	case relayClose:
 		s.relayClose(e)
 	case bound:
-		s.timer.Set(s.client, s.record.Service.CloseTimeout, timeState)
+		s.timer.Set(s.client, s.closeTimeout(), timeState)
 	case sendReset:
 		step := s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent))
 		s.tap.Reset()
