@@ -305,7 +305,10 @@ func (p *Proxy) DrainTakenOver(ctx context.Context) (clean bool) {
 	}
 	p.services.Release() // the successor needs the servers' places; for clients that wait here, connections are still dialed
 	p.poke()
-	eventually(ctx, func() bool { return p.sessions.Arriving() == 0 })
+	eventually(ctx, func() bool {
+		spread := p.end.Load().timetable(&p.live.Load().Settings).spread
+		return p.sessions.Arriving() == 0 || !spread.IsZero() && !time.Now().Before(spread)
+	})
 	p.sessions.StopAccepting() // turns away who is still there
 	return p.finish(ctx.Done())
 }

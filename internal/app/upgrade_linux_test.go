@@ -137,3 +137,26 @@ func TestUpgradeReachesSessions(t *testing.T) {
 		})
 	}
 }
+
+// The clients that wait for a connection have no more time after an upgrade than sessions.
+func TestUpgradeEndsWaits(t *testing.T) {
+	t.Parallel()
+	s := DefaultSettings()
+	s.Listen, s.Backends, s.Connections = []string{"127.0.0.1:0"}, []string{wstest.StartLibraryServer(t, wstest.LibraryEcho).URL}, 1
+	s.StateDirectory, s.DrainTimeout, s.UpgradeDrainTimeout, s.Service.QueueTimeout = t.TempDir(), 0, time.Millisecond, time.Hour
+	s.AdminSocket = filepath.Join(s.StateDirectory, "admin.sock")
+	old, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := wstest.Dial(t, old.Addresses()[0].String(), wstest.UpgradeRequest("/"))
+	first.ExpectUpgrade()
+	waiter := wstest.Dial(t, old.Addresses()[0].String(), wstest.UpgradeRequest("/"))
+	wstest.Eventually(t, "a client waits", func() bool { return old.sessions.Arriving() == 1 })
+	upgrade(t, old, s)
+	if answer := waiter.Response(); answer.StatusCode != http.StatusServiceUnavailable {
+		t.Error(answer.Status)
+	}
+	first.ExpectClose(frame.GoingAway, shuttingDown)
+	_ = first.Close()
+}
