@@ -160,6 +160,17 @@ func TestNVIDIAText(t *testing.T) {
 	}
 }
 
+// A Speechmatics session with audio in JSON, of which no position is known, is not taken over, and its audio is noticed.
+func TestSpeechmaticsChannels(t *testing.T) {
+	k := track(t, "profiles: {p: {from: speechmatics}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"message":"StartRecognition","transcription_config":{"diarization":"channel"}}`)
+	k.client(frame.Text, `{"message":"AddChannelAudio","channel":"a","data":"`+base64.StdEncoding.EncodeToString([]byte(silence(1, 320)))+`"}`)
+	if why := k.Whole(); why != "the client sent audio whose length cannot be told" || k.Spoken() != 1 {
+		t.Errorf("%q, %d messages with audio", why, k.Spoken())
+	}
+}
+
 // A transcript of OpenAI's answers the client's commits, in their order.
 func TestOpenAIFacts(t *testing.T) {
 	p, err := Named("openai-realtime")

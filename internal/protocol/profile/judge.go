@@ -97,7 +97,7 @@ func (t *Tracker) greets(f found) bool {
 			hides = true
 			continue
 		}
-		t.had[i] = true
+		t.had[i], t.asked = true, false
 	}
 	return hides
 }

@@ -118,6 +118,7 @@ type Tracker struct {
 	base    int64            // the position at which its own clock began: 0 until the server has answered an end message
 	debt    int              // replies in advance (counting)
 	had     [maxEntries]bool // messages of each entry of hide
+	asked   bool             // the client's last configuration message is to be answered with a greeting (greetsAgain)
 	numbers []numbering
 	kept    itemList // of former legs
 	latest  itemList // of the last message
@@ -221,6 +222,7 @@ func (t *Tracker) configure(e *Entry, roles class, op frame.Opcode, payload []by
 	}
 	for i := range t.program.configure {
 		if roles&isConfiguration(i) != 0 {
+			t.asked = t.program.greetsAgain
 			t.keepConfiguration(i, op, payload, e)
 			return
 		}
@@ -268,6 +270,9 @@ func (t *Tracker) Begin(leg Leg) {
 		return
 	}
 	t.caughtUp = false
+	if t.asked { // the greeting of this server is the answer
+		clear(t.had[:])
+	}
 	t.resent, t.resentCount = t.configuration, 0
 	clear(t.greeted[:])
 	for i := range t.numbers {

@@ -457,6 +457,43 @@ func TestTrackerGreetedLate(t *testing.T) {
 	s.same(`{"state": "listening"}`)
 }
 
+// Settings stay for a connection's later requests, and each start is answered once.
+func TestTrackerRequests(t *testing.T) {
+	const start, stop, listening = `{"action":"start","content-type":"audio/l16;rate=16000","timestamps":true}`, `{"action":"stop"}`, `{"state":"listening"}`
+	for _, again := range []bool{false, true} {
+		k := track(t, "profiles: {p: {from: watson}}")
+		k.Begin(Leg{})
+		k.client(frame.Text, start)
+		k.same(listening)
+		for range 2 {
+			k.client(frame.Binary, "audio!")
+			k.client(frame.Text, stop)
+			k.same(listening)
+			if again {
+				k.client(frame.Text, start)
+			}
+			k.client(frame.Binary, "more audio")
+			k.die()
+			n := 0
+			for _, payload := range k.Configuration() {
+				if n++; string(payload) != start {
+					t.Errorf("configured with %s", payload)
+				}
+			}
+			if n != 1 || k.Whole() != "" {
+				t.Fatalf("%d messages configure the next server; %q", n, k.Whole())
+			}
+			if again {
+				k.same(listening)
+			} else {
+				k.server(listening, "")
+			}
+			k.die()
+			k.server(listening, "")
+		}
+	}
+}
+
 // What Encode writes, DecodeEntry reads: each field, at its limits too.
 func TestEntryEncoding(t *testing.T) {
 	if n := reflect.TypeFor[Entry]().NumField(); n != 7 {

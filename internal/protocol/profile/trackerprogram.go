@@ -20,6 +20,7 @@ type trackerProgram struct {
 	decisive      class    // roles of a client's messages that must be known
 
 	settingsStay bool // what configured the server before the client's end message is still in force after it
+	greetsAgain  bool // and each configuration message, of which there is one kind, is answered with a greeting
 
 	replies   bool  // each message gets a reply
 	counts    bool  // and replies answer by their count
@@ -43,7 +44,8 @@ type trackerProgram struct {
 // newTrackerProgram compiles what the profile says about failover.
 func newTrackerProgram(s *spec) *trackerProgram {
 	f := &s.failover
-	p := &trackerProgram{Failover: f, concludes: s.concludes(), settingsStay: s.concludesByLast()}
+	p := &trackerProgram{Failover: f, concludes: s.concludes(), settingsStay: len(s.tag.done) == 0} // tasks have their own settings
+	p.greetsAgain = p.concludes && p.settingsStay && len(f.configure) == 1
 	captured := f.captured(s)
 	p.tasks = f.asksTasks(s)
 	p.named = captured[1] != nil && !p.tasks
