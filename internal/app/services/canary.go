@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -43,7 +44,7 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 	fail := func(err error) { c.err = fmt.Errorf("%s: %w", path, err) }
 	var info os.FileInfo
 	var err error
-	if late := files.do(path, func() { info, err = os.Stat(path) }); late != nil {
+	if late := timedread.Do(path, func() { info, err = os.Stat(path) }); late != nil {
 		c.err = late
 		return
 	}
@@ -68,7 +69,7 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 		return
 	}
 	var data []byte
-	if late := files.do(path, func() { data, err = os.ReadFile(path) }); late != nil {
+	if late := timedread.Do(path, func() { data, err = os.ReadFile(path) }); late != nil {
 		c.err = late
 		return
 	}

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 )
 
 // A canary that cannot be used is said, and does not stop traffic; the same file is read once.
@@ -62,15 +64,15 @@ func TestReadCanary(t *testing.T) {
 	if third, _ := plan(first, "vosk", 2); third.services["stt"].declared[0].canary.Name == first.services["stt"].declared[0].canary.Name {
 		t.Error("a changed file was not read again")
 	}
-	files.mu.Lock()
-	files.underWay[path] = &limitedRead{done: make(chan struct{})} // on a mount that hangs
-	files.mu.Unlock()
-	if late, _ := plan(first, "vosk", 2); late.canaryProblems() == nil || !strings.Contains(late.canaryProblems().Error(), path+": i/o timeout") {
-		t.Errorf("while the file hangs: %v", late.canaryProblems())
-	}
-	files.mu.Lock()
-	delete(files.underWay, path)
-	files.mu.Unlock()
+	synctest.Test(t, func(*testing.T) {
+		mount := make(chan struct{})
+		go func() { _ = timedread.Do(path, func() { <-mount }) }() // it hangs
+		synctest.Wait()
+		if late, _ := plan(first, "vosk", 2); late.canaryProblems() == nil || !strings.Contains(late.canaryProblems().Error(), path+": i/o timeout") {
+			t.Errorf("while the file hangs: %v", late.canaryProblems())
+		}
+		close(mount)
+	})
 	if _, warnings := plan(nil, "vosk", 1); len(warnings) != 1 || !strings.Contains(warnings[0], "never played the canary") {
 		t.Errorf("%q", warnings)
 	}

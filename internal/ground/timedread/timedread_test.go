@@ -1,4 +1,4 @@
-package services
+package timedread
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 )
 
 // A file that hangs is waited for once, for a limited time, and is read again when it has ended; others are read meanwhile.
-func TestLimitedReads(t *testing.T) {
+func TestDo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		reads := limitedReads{underWay: make(map[string]*limitedRead)}
+		reads := reads{underWay: make(map[string]*underWay)}
 		mount := make(chan struct{})
 		expect := func(path string, read func(), want error, took time.Duration) {
 			t.Helper()
@@ -21,7 +21,7 @@ func TestLimitedReads(t *testing.T) {
 				t.Errorf("%s: %v after %v; want %v after %v", path, err, time.Since(begun), want, took)
 			}
 		}
-		expect("hangs", func() { <-mount }, os.ErrDeadlineExceeded, fileTimeout)
+		expect("hangs", func() { <-mount }, os.ErrDeadlineExceeded, Timeout)
 		expect("hangs", func() { t.Error("it is read again") }, os.ErrDeadlineExceeded, 0)
 		expect("other", func() { time.Sleep(time.Second) }, nil, time.Second)
 		close(mount)
