@@ -18,7 +18,7 @@ import (
 // files. Any goroutine may call its methods; Run is called once.
 //
 // What is bad when the files are read again (a key that does not fit, an expired certificate in place of a valid one) is not used: what was read before
-// stays in force, and Status and the log say so. A file that is bad does not keep others from being renewed.
+// stays in force, and Status and the log say so. A file that is bad, or on a mount that hangs, does not keep others from being renewed.
 type Listeners struct {
 	// Static.
 	log      *slog.Logger
@@ -29,7 +29,7 @@ type Listeners struct {
 
 	inForce atomic.Pointer[inForce]
 
-	// Owned by NewListeners, and then by Run.
+	// Owned by NewListeners, and then by run.
 	tickets  tickets
 	stamps   map[string]os.FileInfo // of the files, when they were read last; nil for one that cannot be read
 	failing  int                    // how often in a row something was wrong
@@ -190,7 +190,7 @@ func (l *Listeners) stamp() {
 	stamps := make(map[string]os.FileInfo)
 	for _, one := range l.all {
 		for _, path := range one.settings.files() {
-			stamps[path], _ = os.Stat(path)
+			stamps[path], _ = stat(path)
 		}
 	}
 	l.stamps = stamps
@@ -199,7 +199,7 @@ func (l *Listeners) stamp() {
 // changed reports whether the file system says anything else of the files than when they were read.
 func (l *Listeners) changed() bool {
 	for path, was := range l.stamps {
-		is, err := os.Stat(path)
+		is, err := stat(path)
 		if (err != nil) != (was == nil) {
 			return true
 		}
@@ -210,8 +210,24 @@ func (l *Listeners) changed() bool {
 	return false
 }
 
-// Run looks at the files, renews the keys of tickets, and warns of certificates that expire, until ctx ends.
+// lastRead is how long Run waits for a file that is being read when it is to end.
+const lastRead = time.Second
+
+// Run looks at the files, renews the keys of tickets, and warns of certificates that expire, until ctx ends. A mount that hangs then does not hold it up.
 func (l *Listeners) Run(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.run(ctx)
+	}()
+	<-ctx.Done()
+	select {
+	case <-ended:
+	case <-time.After(lastRead):
+	}
+}
+
+func (l *Listeners) run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {

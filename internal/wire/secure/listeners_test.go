@@ -2,6 +2,7 @@ package secure
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
@@ -15,8 +16,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
@@ -556,6 +559,46 @@ func TestRenewal(t *testing.T) {
 	if text := s.logged(); !strings.Contains(text, "in order again") {
 		t.Errorf("log: %s", text)
 	}
+}
+
+// A file on a mount that hangs keeps what was read of it in force, keeps no other certificate from being renewed, and does not hold up the end.
+func TestMountHangs(t *testing.T) {
+	a := securetest.NewAuthority(t)
+	hanging, other, renewed := written(t, a.Issue(nil, "stt.example")), written(t, a.Issue(nil, "old.example")), a.Issue(nil, "new.example")
+	now := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, nil, plain(hanging, other))
+		s.time = now // the certificates are not valid in the bubble's time
+		mount := make(chan struct{})
+		hang := func(path string) {
+			go func() { _ = timedread.Do(path, func() { <-mount }) }()
+			synctest.Wait()
+		}
+		hang(hanging.Certificate)
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.Run(ctx)
+		}()
+		other.replace(t, renewed)
+		time.Sleep(2*pollInterval + time.Second)
+		if without := s.Uncovered([]string{"stt.example", "new.example"}); len(without) > 0 {
+			t.Errorf("%v are not in force", without)
+		}
+		if st := s.Status(); !strings.Contains(st.Failure, hanging.Certificate+": i/o timeout") {
+			t.Errorf("the failure is %q", st.Failure)
+		}
+		hang(other.Key) // the next look waits for it
+		time.Sleep(pollInterval - time.Second/2)
+		end()
+		begun := time.Now()
+		<-ended
+		if took := time.Since(begun); took > lastRead {
+			t.Errorf("it ends after %v", took)
+		}
+		close(mount)
+	})
 }
 
 // New settings come into force at a reload, and what is bad of them is said at once, without a poll.

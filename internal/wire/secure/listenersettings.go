@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -60,11 +59,11 @@ type certificate struct {
 // read reads a certificate and its key, and checks whether clients can accept it while it is valid. An error names the setting, the file and
 // the reason.
 func (p KeyPair) read() (*certificate, error) {
-	content, err := readFile(p.Certificate)
+	content, err := readInTime(p.Certificate)
 	if err != nil {
 		return nil, fmt.Errorf("tls-cert: %w", err)
 	}
-	key, err := readFile(p.Key)
+	key, err := readInTime(p.Key)
 	if err != nil {
 		return nil, fmt.Errorf("tls-key: %w", err)
 	}
@@ -160,7 +159,7 @@ func wildcard(host string) string {
 
 // readClientCA reads the authorities that sign clients' certificates.
 func readClientCA(path string) ([]*x509.Certificate, error) {
-	content, err := readFile(path)
+	content, err := readInTime(path)
 	if err != nil {
 		return nil, fmt.Errorf("tls-client-ca: %w", err)
 	}
@@ -196,7 +195,7 @@ func (c *certificate) expiring(now time.Time) string {
 
 // exposed returns a warning if other users of this machine can read the key; empty otherwise.
 func (p KeyPair) exposed() string {
-	info, err := os.Stat(p.Key)
+	info, err := stat(p.Key)
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 { // Windows has no such permissions
 		return ""
 	}

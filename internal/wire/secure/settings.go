@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 )
 
 // Settings say how the proxy speaks TLS with a server. Errors name them as the configuration does (tls-ca and so on).
@@ -70,6 +72,26 @@ func readFile(path string) ([]byte, error) {
 	return content, err
 }
 
+// readInTime is readFile for a limited time.
+func readInTime(path string) ([]byte, error) {
+	var content []byte
+	var err error
+	if late := timedread.Do(path, func() { content, err = readFile(path) }); late != nil {
+		return nil, late
+	}
+	return content, err
+}
+
+// stat asks the file system about a file, for a limited time.
+func stat(path string) (os.FileInfo, error) {
+	var info os.FileInfo
+	var err error
+	if late := timedread.Do(path, func() { info, err = os.Stat(path) }); late != nil {
+		return nil, late
+	}
+	return info, err
+}
+
 // config returns the TLS configuration for the settings and the contents of their files.
 func (s *Settings) config(f files) (*tls.Config, error) {
 	config := &tls.Config{
@@ -105,7 +127,7 @@ func (s *Settings) config(f files) (*tls.Config, error) {
 
 // Authorities reads a file with the certificates of the authorities to trust, in PEM form.
 func Authorities(path string) (*x509.CertPool, error) {
-	content, err := readFile(path)
+	content, err := readInTime(path)
 	if err != nil {
 		return nil, err
 	}
