@@ -38,6 +38,7 @@ var _ config.Store = (*Store)(nil)
 
 var dialect = tables.Dialect{
 	Schema: "wsbouncer.", Parameter: "$", Newest: tables.Newest(embedded), Time: `to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+	Hour: `to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')`,
 }
 
 const (

@@ -43,7 +43,7 @@ type Store struct {
 
 var _ config.Store = (*Store)(nil)
 
-var dialect = tables.Dialect{Parameter: "?", Time: "at", Newest: tables.Newest(embedded)}
+var dialect = tables.Dialect{Parameter: "?", Time: "at", Hour: "strftime('%Y-%m-%dT%H', 'now')", Newest: tables.Newest(embedded)}
 
 // defaultPoll is how often the store checks whether the database has changed. busyTimeout is how long a writer waits for another.
 const (

@@ -59,6 +59,8 @@ type Dialect struct {
 	Parameter string
 	// Time is the expression for a revision's time as text (RFC 3339).
 	Time string
+	// Hour is the expression for the present hour by the database's clock, in UTC, as the table usage has it.
+	Hour string
 	// Newest is the schema version that this program knows.
 	Newest int64
 }

@@ -85,9 +85,9 @@ func (s *Store) SumUsage(ctx context.Context, from, to, except string) (sums []u
 }
 
 // NewestUsage implements [usage.Store].
-func (s *Store) NewestUsage(ctx context.Context, except string) (hour string, err error) {
+func (s *Store) NewestUsage(ctx context.Context, before string) (hour string, err error) {
 	err = s.transact(ctx, false, func(t *Tables) (bool, error) {
-		rows, err := t.Tx.Query(ctx, fmt.Sprintf("SELECT max(hour) FROM %susage WHERE substr(process, 1, %d) <> %s1", t.Schema, len(except), t.Parameter), except)
+		rows, err := t.Tx.Query(ctx, "SELECT max(hour) FROM "+t.Schema+"usage WHERE hour < "+t.Parameter+"1 AND hour <= "+t.Hour, before)
 		if err != nil {
 			return false, fmt.Errorf("reading the table usage: %w", err)
 		}

@@ -83,7 +83,7 @@ func testUsage(t *testing.T, store usage.Store) {
 			}
 		}
 	}
-	const first, second, third = "2026-11-30T23", "2026-12-01T00", "2026-12-01T01"
+	const first, second, third, future = "2025-11-30T23", "2025-12-01T00", "2025-12-01T01", "2999-01-01T00"
 	book(row("a.1", first, acme, 5), row("a.1", first, none, 1), row("b.1", first, acme, 7), row("a.2", second, acme, 3))
 	book(row("a.1", first, acme, 5))                              // once more
 	book(row("a.1", first, acme, 2), row("b.1", first, acme, 10)) // an earlier state, and a later one
@@ -96,13 +96,19 @@ func testUsage(t *testing.T, store usage.Store) {
 		many = append(many, row("c.1", third, usage.Scope{Service: "stt", Tenant: string(rune('a' + i))}, i))
 	}
 	book(many...)
-	for except, want := range map[string]string{"a": third, "c": second, "d": third} {
-		if hour, err := store.NewestUsage(t.Context(), except); err != nil || hour != want {
-			t.Errorf("the newest but of %s: %q, %v; want %s", except, hour, err, want)
+	book(row("d.1", future, acme, 1))
+	for before, want := range map[string]string{"9999": third, third: second, "2025-12-01": first, first: ""} {
+		if hour, err := store.NewestUsage(t.Context(), before); err != nil || hour != want {
+			t.Errorf("the newest before %s: %q, %v; want %q", before, hour, err, want)
 		}
 	}
-	if err := store.ForgetUsage(t.Context(), second); err != nil {
-		t.Fatal(err)
+	for _, before := range []string{"", second} { // first nothing
+		if err := store.ForgetUsage(t.Context(), before); err != nil {
+			t.Fatal(err)
+		}
+		if hour, err := store.NewestUsage(t.Context(), second); err != nil || (hour == first) != (before == "") {
+			t.Errorf("after what is before %q was forgotten: %q, %v", before, hour, err)
+		}
 	}
 	expect(first, third, "", map[usage.Scope]uint64{acme: 3})
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -93,13 +94,19 @@ func (f *files) SumUsage(_ context.Context, from, to, except string) ([]Row, err
 }
 
 // forget removes the files of hours that are not kept.
-func (f *files) forget(now time.Time, process string) {
-	newest := ""
-	if others, _ := f.list("", "~", process); len(others) > 0 {
-		newest = others[len(others)-1].hour
-	}
-	list, _ := f.list("", oldest(now, newest), "")
+func (f *files) forget(now time.Time) {
+	list, _ := f.list("", afterAll, "")
+	first, _ := oldest(now, func(before string) (string, error) {
+		for _, one := range slices.Backward(list) {
+			if one.hour < before {
+				return one.hour, nil
+			}
+		}
+		return "", nil
+	})
 	for _, one := range list {
-		_ = os.Remove(one.path)
+		if one.hour < first {
+			_ = os.Remove(one.path)
+		}
 	}
 }

@@ -319,7 +319,7 @@ func (l *Ledger) book(ctx context.Context) {
 	if l.o.Store == nil {
 		if l.scanned != now {
 			l.scanned = now
-			l.files.forget(l.o.Now(), l.process)
+			l.files.forget(l.o.Now())
 		}
 		l.dropPast()
 		return
@@ -396,7 +396,7 @@ func (l *Ledger) booked(rows []Row) {
 // next call continues, after what clients use meanwhile is booked.
 func (l *Ledger) bookFiles(ctx context.Context) error {
 	begun, now := time.Now(), l.o.Now()
-	list, err := l.files.list("", "~", "")
+	list, err := l.files.list("", afterAll, "")
 	if err != nil {
 		return err
 	}
@@ -424,11 +424,11 @@ func (l *Ledger) bookFiles(ctx context.Context) error {
 	}
 	maps.DeleteFunc(l.filed, func(one file, _ fileBooking) bool { return one.hour < old })
 	err = timed(ctx, func(ctx context.Context) error {
-		newest, err := l.o.Store.NewestUsage(ctx, l.process)
+		first, err := oldest(now, func(before string) (string, error) { return l.o.Store.NewestUsage(ctx, before) })
 		if err != nil {
 			return err
 		}
-		return l.o.Store.ForgetUsage(ctx, oldest(now, newest))
+		return l.o.Store.ForgetUsage(ctx, first)
 	})
 	if err == nil {
 		l.scanned = HourOf(now)

@@ -66,11 +66,11 @@ func (d *database) SumUsage(_ context.Context, from, to, except string) ([]Row, 
 	return all.rows(), nil
 }
 
-func (d *database) NewestUsage(_ context.Context, except string) (hour string, err error) {
+func (d *database) NewestUsage(_ context.Context, before string) (hour string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k := range d.rows {
-		if !strings.HasPrefix(k[0], except) {
+		if k[1] < before {
 			hour = max(hour, k[1])
 		}
 	}
@@ -84,7 +84,8 @@ func (d *database) ForgetUsage(_ context.Context, before string) error {
 	return nil
 }
 
-// A process whose clock is far ahead forgets nothing of the others, in the database or in files. What is old by their clocks is forgotten.
+// A process whose clock is far ahead forgets nothing of others or of former processes, in the database or in files, also after some restarts. What was
+// old on several days of use is forgotten.
 func TestClockFarAhead(t *testing.T) {
 	for _, d := range []*database{new(database), nil} {
 		folder := t.TempDir()
@@ -93,38 +94,38 @@ func TestClockFarAhead(t *testing.T) {
 		if d == nil {
 			store = nil
 		}
-		use := func(now time.Time) *Ledger {
+		use := func(now time.Time) (hours []string) {
 			w.now = now
 			l := w.ledger(folder, store)
 			l.Add(Scope{Service: "stt"}, audio(1))
 			l.count()
 			l.write()
 			l.book(t.Context())
-			return l
-		}
-		old := use(start)
-		ahead := use(start.Add(keep + 24*time.Hour))
-		hours := func() (all []string) {
 			if d == nil {
-				list, _ := ahead.files.list("", "~", "")
+				list, _ := l.files.list("", afterAll, "")
 				for _, one := range list {
-					all = append(all, one.hour)
+					hours = append(hours, one.hour)
 				}
-				return all
+				return hours
 			}
 			for k := range d.rows {
-				all = append(all, k[1])
+				hours = append(hours, k[1])
 			}
-			slices.Sort(all)
-			return all
+			slices.Sort(hours)
+			return hours
 		}
-		if got := hours(); len(got) != 2 || got[0] != HourOf(start) {
-			t.Errorf("the hours %v are left", got)
+		const day = 24 * time.Hour
+		for n := range time.Duration(10) {
+			use(start.Add(n * day))
 		}
-		w.now = start.Add(keep + 48*time.Hour)
-		old.book(t.Context())
-		if got := hours(); len(got) != 1 || got[0] == HourOf(start) {
-			t.Errorf("afterwards, the hours %v are left", got)
+		ahead := start.Add(keep + 30*day)
+		for n := range time.Duration(6) {
+			if got := use(ahead.Add(n * day)); len(got) != int(11+n) || got[0] != HourOf(start) {
+				t.Errorf("on day %d of the clock, the hours %v are left", n+1, got)
+			}
+		}
+		if got := use(ahead.Add(6 * day)); len(got) != 7 || got[0] != HourOf(ahead) {
+			t.Errorf("on the seventh day, the hours %v are left", got)
 		}
 	}
 }

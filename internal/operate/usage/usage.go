@@ -10,6 +10,7 @@ package usage
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -41,8 +42,8 @@ type Store interface {
 	BookUsage(ctx context.Context, rows []Row) error
 	// SumUsage returns the sums by scope of the hours from one to before another, without those of the process except; empty for none.
 	SumUsage(ctx context.Context, from, to, except string) ([]Row, error)
-	// NewestUsage returns the last hour that has rows, without those of the process except; empty for none.
-	NewestUsage(ctx context.Context, except string) (hour string, err error)
+	// NewestUsage returns the last hour before one that has rows and is not in the future by the database's clock; empty for none.
+	NewestUsage(ctx context.Context, before string) (hour string, err error)
 	// ForgetUsage removes the rows of hours before one.
 	ForgetUsage(ctx context.Context, before string) error
 }
@@ -53,13 +54,30 @@ const hourLayout = "2006-01-02T15"
 // HourOf returns the hour of a time, in UTC.
 func HourOf(t time.Time) string { return t.UTC().Format(hourLayout) }
 
-// oldest returns the first hour of which usage is kept, where newest is the last hour that another process has used, or empty: a process whose clock is far
-// ahead forgets nothing of the others.
-func oldest(now time.Time, newest string) string {
-	if at, err := time.Parse(hourLayout, newest); err == nil && at.Before(now) {
+// afterAll is after all hours, also as databases of all languages sort texts.
+const afterAll = "9999"
+
+// oldest returns the first hour of which usage is kept; empty for all. newest returns the last hour before one in which something was used.
+//
+// A clock may be far ahead, also for some restarts, and what is forgotten is lost to all proxies. So time has passed only as far as something was used on
+// several days.
+func oldest(now time.Time, newest func(before string) (hour string, err error)) (string, error) {
+	day := afterAll
+	for range daysUsed {
+		hour, err := newest(day)
+		if err != nil || hour == "" {
+			return "", err
+		}
+		day, _, _ = strings.Cut(hour, "T")
+	}
+	at, err := time.Parse(time.DateOnly, day)
+	switch {
+	case err != nil: // it is not a ledger's
+		return "", nil
+	case at.Before(now):
 		now = at
 	}
-	return HourOf(now.Add(-keep))
+	return HourOf(now.Add(-keep)), nil
 }
 
 const (
@@ -71,6 +89,8 @@ const (
 	maxHours = 48
 	// keep is for how long usage is kept.
 	keep = 400 * 24 * time.Hour
+	// daysUsed is on how many days something must have been used for the first of them to be taken for past.
+	daysUsed = 7
 	// keepBooked is for how long the files of booked hours are kept.
 	keepBooked = 7 * 24 * time.Hour
 )
