@@ -582,15 +582,15 @@ func TestMountHangs(t *testing.T) {
 			s.Run(ctx)
 		}()
 		other.replace(t, renewed)
-		time.Sleep(2*pollInterval + time.Second)
+		time.Sleep(3*pollInterval - time.Second/2)
 		if without := s.Uncovered([]string{"stt.example", "new.example"}); len(without) > 0 {
 			t.Errorf("%v are not in force", without)
 		}
 		if st := s.Status(); !strings.Contains(st.Failure, hanging.Certificate+": i/o timeout") {
 			t.Errorf("the failure is %q", st.Failure)
 		}
-		hang(other.Key) // the next look waits for it
-		time.Sleep(pollInterval - time.Second/2)
+		hang(other.Key) // the next look, in half a second, waits for it
+		time.Sleep(time.Second)
 		end()
 		begun := time.Now()
 		<-ended
