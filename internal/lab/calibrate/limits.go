@@ -41,6 +41,7 @@ type Measured struct {
 	Failure  string        `json:"failure,omitempty"`
 	Lag      time.Duration `json:"lag_p95_ns"`
 	First    time.Duration `json:"first_p95_ns"`
+	Unheard  bool          `json:"-"` // no session had a first result
 	Final    time.Duration `json:"final_p95_ns"`
 	// Length is how long a session lasts.
 	Length time.Duration `json:"-"`
@@ -102,6 +103,8 @@ func (l *Limits) judge(streams int, m Measured) (Verdict, string) {
 		return Fails, fmt.Sprintf("%.1f %% of the sessions have the text of one client alone", 100*m.SameText)
 	case m.Slope-m.SlopeError > mostSlope(m.Length):
 		return Fails, fmt.Sprintf("lag grows by %s", perSecond(m.Slope))
+	case l.First > 0 && m.Unheard:
+		return Fails, "no session had a first result"
 	case l.First > 0 && m.First > l.First:
 		return Fails, fmt.Sprintf("first result p95 is %s", short(m.First))
 	case l.Final > 0 && m.Final > l.Final:

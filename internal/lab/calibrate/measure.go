@@ -56,8 +56,11 @@ func (s *Server) Alone(ctx context.Context) (*load.Result, error) {
 		s.calm = max(s.Limits.Lag, 2*short.Result.Latency.Quantile(0.95))
 		s.Streams.Alone, err = streams.Alone(ctx, s.Streams)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(s.Streams.Profile.Script().Texts) > 0 && !s.Streams.Alone.HasText(): // all sessions would have the same text, and none a first result
+		return nil, fmt.Errorf("no session alone had a text, so there is nothing to compare with: use recordings with speech, or correct client.text of the profile %s", s.Streams.Profile.Name)
 	}
 	return s.Streams.Alone.Result, nil
 }
@@ -97,12 +100,16 @@ func measured(r *load.Result) Measured {
 	speech := r.Speech
 	m := Measured{
 		Sessions: int(r.Complete + r.Failures()), Failed: int(r.Failures()), Lag: r.Latency.Quantile(0.95), First: speech.First.Quantile(0.95), Final: speech.Final.Quantile(0.95),
-		Late: speech.Late.Quantile(0.99), Slope: speech.Growth.PerSecond, SlopeError: 2 * speech.Growth.Error,
+		Unheard: speech.First.Count() == 0, Late: speech.Late.Quantile(0.99), Slope: speech.Growth.PerSecond, SlopeError: 2 * speech.Growth.Error,
 	}
 	if speech.Growth.Sessions < 2 { // which tell nothing about each other
 		m.SlopeError = 1
 	}
-	m.SameText, _ = speech.SameShare()
+	if share, compared := speech.SameShare(); compared || r.Complete == 0 {
+		m.SameText = share
+	} else { // no client's text can differ
+		m.SameText = 1
+	}
 	most := int64(0)
 	for what, n := range r.Errors {
 		if n > most || n == most && what < m.Failure {

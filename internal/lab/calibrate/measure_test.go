@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -43,11 +44,47 @@ func TestLateMachine(t *testing.T) {
 		for range 100 {
 			r.Speech.Late.Record(int64(c.late))
 			r.Latency.Record(int64(c.lag))
+			r.Speech.First.Record(int64(100 * time.Millisecond))
 		}
 		m := measured(r)
 		m.Length = c.length
 		if got, why := limits.Judge(5, m); got != c.want {
 			t.Errorf("%s: %s: %s", name, got, why)
+		}
+	}
+}
+
+// TestNothingHeard: a server that hears nothing is not measured, and a step without a first result does not hold a limit for it.
+func TestNothingHeard(t *testing.T) {
+	simulated, err := sim.Start(sim.Options{Protocol: sim.Vosk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer simulated.Close()
+	p, err := profile.Named("vosk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silence, err := speaker.NewRecording(p, &wav.Audio{SampleRate: 16000, Channels: 1, BitsPerSample: 16, PCM: make([]byte, 16000)}, time.Second, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := handshake.ParseTarget(simulated.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := []*speaker.Recording{silence}
+	s := &Server{Streams: streams.Options{Targets: []*handshake.Target{target}, Profile: p, Recordings: said}, Short: said, Limits: Limits{Lag: time.Second}, Log: t.Logf}
+	if _, err := s.Alone(t.Context()); err == nil || !strings.Contains(err.Error(), "no session alone had a text") {
+		t.Errorf("alone: %v", err)
+	}
+	r := &load.Result{Speech: &load.Speech{Same: 20, Growth: load.Growth{Error: 0.0001, Sessions: 20}}}
+	r.Complete = 20
+	r.Latency.Record(int64(100 * time.Millisecond))
+	for first, want := range map[time.Duration]Verdict{0: Holds, time.Second: Fails} {
+		limits := Limits{Lag: time.Second, First: first, SameText: 0.98}
+		if got, why := limits.Judge(1, measured(r)); got != want {
+			t.Errorf("first result within %v: %s: %s", first, got, why)
 		}
 	}
 }

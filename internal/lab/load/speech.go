@@ -20,7 +20,7 @@ type Speech struct {
 	// Full counts sessions that the server refused because it was full. They are among those that could not connect or failed.
 	Full int64 `json:"sessions_full"`
 	// Same counts sessions with exactly the text of a session that was alone, Other those with another, and Alike is the share of words that all of them
-	// had in common with it. All are 0 without such texts.
+	// had in common with it. All are 0 without such texts. A session without a text is not counted where the one that was alone had none either.
 	Same  int64   `json:"same_text"`
 	Other int64   `json:"other_text"`
 	Alike float64 `json:"words_alike"`

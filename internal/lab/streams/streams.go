@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,6 +60,11 @@ type Reference struct {
 	// Result has the texts that others should have.
 	Result *load.Result
 	lags   []lags
+}
+
+// HasText reports whether a session had a text that others can be compared with.
+func (r *Reference) HasText() bool {
+	return slices.ContainsFunc(r.Result.Speech.Texts, func(text string) bool { return text != "" })
 }
 
 // Alone holds one session with each recording, one after the other, so that those of a crowd can be compared with them. The error is that of the first

@@ -231,6 +231,33 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// TestNoText: where neither a session alone nor one of the crowd has a text, nothing was compared.
+func TestNoText(t *testing.T) {
+	o := options(t, "vosk", simulated(t, sim.Options{Protocol: sim.Vosk}))
+	silence, err := speaker.NewRecording(o.Profile, &wav.Audio{SampleRate: 16000, Channels: 1, BitsPerSample: 16, PCM: make([]byte, 16000)}, time.Second, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	speech := o.Recordings[0]
+	for _, c := range []struct {
+		said []*speaker.Recording
+		text bool
+		same int64 // of five streams that take them in turn
+	}{{[]*speaker.Recording{silence}, false, 0}, {[]*speaker.Recording{silence, speech}, true, 2}} {
+		o.Recordings = c.said
+		if o.Alone, err = Alone(t.Context(), o); err != nil || o.Alone.HasText() != c.text {
+			t.Fatalf("%v, a text: %t", err, o.Alone.HasText())
+		}
+		r, err := Run(t.Context(), o)
+		if err != nil || r.Complete != 5 {
+			t.Fatalf("%v, %+v", err, r.Counts)
+		}
+		if _, compared := r.Speech.SameShare(); compared != c.text || r.Speech.Same != c.same || r.Speech.Other != 0 {
+			t.Errorf("%d same, %d other, compared: %t", r.Speech.Same, r.Speech.Other, compared)
+		}
+	}
+}
+
 func TestAlike(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
