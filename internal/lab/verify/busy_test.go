@@ -17,6 +17,7 @@ import (
 type laggard struct {
 	server string
 	alter  func(connection int, sent []byte) []byte // nil for nothing; of the same length
+	gone   func()                                   // ends the server for who dials from now on
 	mu     sync.Mutex
 	holds  bool
 	left   int        // connections until it no longer holds; 0 for never
@@ -42,8 +43,9 @@ func (l *laggard) start(t *testing.T) string {
 			all.Go(func() { l.relay(client, n) })
 		}
 	})
+	l.gone = func() { _ = listener.Close() }
 	t.Cleanup(func() {
-		_ = listener.Close()
+		l.gone()
 		l.release()
 		all.Wait()
 	})

@@ -27,15 +27,20 @@ func (r *run) pace() {
 		pace, says = max(unlimitedPace, r.Pace), "audio may come as fast as the network carries it"
 	}
 	r.begin("pace")
-	got, err := r.holdDirect(r.Recordings[0], speaker.Options{Pace: pace})
-	if err == nil && strings.Join(got.texts, " ") != strings.Join(r.direct[0].texts, " ") {
-		r.explain(got.outcome, 0) // do direct sessions have other words each time, too?
-		switch known := r.words.differ && r.foreign(got.outcome, 0) == ""; {
-		case known && r.compared(got.outcome, 0):
+	i := r.spoken
+	got, err := r.holdDirect(r.Recordings[i], speaker.Options{Pace: pace})
+	switch {
+	case err != nil:
+	case r.direct[i].words() == "": // the profile does not say where words are, or the server speaks
+		err = r.differs(got.outcome, i)
+	case strings.Join(got.texts, " ") != strings.Join(r.direct[i].texts, " "):
+		r.explain(got.outcome, i) // do direct sessions have other words each time, too?
+		switch known := r.words.differ && r.foreign(got.outcome, i) == ""; {
+		case known && r.compared(got.outcome, i):
 		case known:
 			err = errReworded
 		default:
-			err = fmt.Errorf("the results were %.200q at %g times real time, and %.200q at %g", got.texts, pace, r.direct[0].texts, r.Pace)
+			err = fmt.Errorf("the results were %.200q at %g times real time, and %.200q at %g", got.texts, pace, r.direct[i].texts, r.Pace)
 		}
 	}
 	r.verdict("pace", says, fmt.Sprintf("the results were the same at %g times real time", pace), err)
@@ -43,6 +48,9 @@ func (r *run) pace() {
 
 // cutsPerRecording is how often each recording is cut.
 const cutsPerRecording = 2
+
+// errUncut is returned for a session that could not be cut within its audio.
+var errUncut = errors.New("a recording of a single message of audio cannot be cut: use longer ones")
 
 // move tries whether a session that is cut and moves has the results of one that does not.
 func (r *run) move() {
@@ -58,15 +66,20 @@ func (r *run) move() {
 		r.claim("move", says, NotTried, why)
 		return
 	}
-	same, alike, tried, untold := 0, "", 0, error(nil)
+	same, alike, tried, untold, uncut := 0, "", 0, error(nil), error(nil)
 	for i, recording := range r.Recordings {
 		for range cutsPerRecording {
 			cut := 1 + r.dice.IntN(max(1, recording.Chunks()-1))
 			r.begin("move: cut after %d messages of audio", cut)
 			how, err := r.moveOnce(i, cut)
-			if errors.Is(err, errReworded) {
+			switch {
+			case errors.Is(err, errUncut):
+				uncut = err
+				r.hang()
+				continue
+			case errors.Is(err, errReworded):
 				untold = err
-			} else if err != nil {
+			case err != nil:
 				r.verdict("move", says, "", fmt.Errorf("cut after %d of %d messages of audio: %w", cut, recording.Chunks(), err))
 				return
 			}
@@ -78,6 +91,9 @@ func (r *run) move() {
 			}
 			r.hang()
 		}
+	}
+	if tried == 0 {
+		untold = uncut
 	}
 	well := fmt.Sprintf("%d of %d sessions that moved had the same results and times", same, tried)
 	if alike != "" {
@@ -100,6 +116,9 @@ func (r *run) moveOnce(i, cut int) (how string, err error) {
 	}
 	if got.relay.problem != "" {
 		return "", errors.New(got.relay.problem)
+	}
+	if !got.relay.moved {
+		return "", errUncut
 	}
 	text := r.explain(got.outcome, i)
 	switch {
@@ -204,6 +223,8 @@ func (r *run) busy() {
 			r.verdict("busy", says, fmt.Sprintf("with %d sessions open, the server refused another: %v; it can move to another server", opened, err), r.refusedInTime())
 		case known:
 			r.claim("busy", says, Holds, fmt.Sprintf("with %d sessions open, the server refused another: %v", opened, err))
+		case errors.Is(err, errGone) && opened > 0: // it serves others, and may be full without saying so
+			r.claim("busy", says, NotTried, fmt.Sprintf("with %d sessions open, %v", opened, err))
 		case refused && opened > 0:
 			r.verdict("busy", says, "", fmt.Errorf("with %d sessions open, the server refused another in a way that the profile does not describe: %w", opened, err))
 		default:

@@ -14,15 +14,16 @@ type manner struct {
 	name    string
 	options func(r *run, recording *speaker.Recording) speaker.Options
 	early   bool // its client has not ended it, or has not waited for the end
+	cuts    bool // within its audio
 }
 
 var manners = []manner{
-	{"after its end", func(*run, *speaker.Recording) speaker.Options { return speaker.Options{} }, false},
+	{"after its end", func(*run, *speaker.Recording) speaker.Options { return speaker.Options{} }, false, false},
 	{"in the middle of its audio", func(r *run, recording *speaker.Recording) speaker.Options {
 		return speaker.Options{Cut: 1 + r.dice.IntN(max(1, recording.Chunks()-1))}
-	}, true},
-	{"after its first audio", func(*run, *speaker.Recording) speaker.Options { return speaker.Options{Cut: 1} }, true},
-	{"without waiting for the last result", func(*run, *speaker.Recording) speaker.Options { return speaker.Options{Impatient: true} }, true},
+	}, true, true},
+	{"after its first audio", func(*run, *speaker.Recording) speaker.Options { return speaker.Options{Cut: 1} }, true, true},
+	{"without waiting for the last result", func(*run, *speaker.Recording) speaker.Options { return speaker.Options{Impatient: true} }, true, false},
 }
 
 // reset tries whether sessions on a reused connection have the results of direct ones, in whichever manner the session before was left.
@@ -33,10 +34,12 @@ func (r *run) reset() {
 	says := fmt.Sprintf("after the reset (%v), a session has the results of one on a new connection", r.Profile.Declared)
 	tried, closed, untold := 0, 0, error(nil)
 	for i, m := range manners {
-		for order := range r.Recordings {
-			if order > 0 && i == 2 {
+		left := 0
+		for order, recording := range r.Recordings {
+			if left > 0 && i == 2 || m.cuts && recording.Chunks() == 1 {
 				continue
 			}
+			left++
 			n, err := r.reuse(m, order)
 			if errors.Is(err, errReworded) {
 				untold = err
@@ -47,6 +50,9 @@ func (r *run) reset() {
 			if tried += n; n == 0 {
 				closed++
 			}
+		}
+		if left == 0 && untold == nil {
+			untold = errUncut
 		}
 	}
 	well := fmt.Sprintf("%d sessions on reused connections had the same results and times", tried)
@@ -126,9 +132,10 @@ func (r *run) settings() {
 		return
 	}
 	r.begin("settings")
+	i := r.spoken
 	l, err := r.pooled()
 	if err == nil {
-		_, err = r.hold(l, r.Recordings[0], opening, 0)
+		_, err = r.hold(l, r.Recordings[i], opening, 0)
 		if err != nil && !errors.Is(err, errBudget) {
 			r.claim("settings", says, NotTried, fmt.Sprintf("a session with settings failed: %v", err), r.journal.evidence()...)
 			return
@@ -138,12 +145,12 @@ func (r *run) settings() {
 	if err == nil {
 		if err = l.end(time.Now().Add(r.Wait)); err == nil {
 			var got *held
-			got, err = r.hold(l, r.Recordings[0], speaker.Options{}, 0)
+			got, err = r.hold(l, r.Recordings[i], speaker.Options{}, 0)
 			switch {
 			case errors.Is(err, errElsewhere):
 				well, err = "sessions with other settings get another connection", nil
 			case err == nil:
-				if err = r.differs(got.outcome, 0); err == nil && !r.compared(got.outcome, 0) {
+				if err = r.differs(got.outcome, i); err == nil && !r.compared(got.outcome, i) {
 					err = errReworded
 				}
 			}

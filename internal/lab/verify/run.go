@@ -48,8 +48,12 @@ type Options struct {
 // errBudget is returned when no more connections may be opened.
 var errBudget = errors.New("all connections of --sessions were used")
 
-// errUnreachable marks an error of dialing: the server could not be tried.
-var errUnreachable = errors.New("no connection to the server, which may be full of others' sessions")
+// errUnreachable marks an error of dialing: the server could not be tried. errGone marks one of a server that has served sessions before, and does not say
+// that it is full: what the trial did may have ended it.
+var (
+	errUnreachable = errors.New("no connection to the server, which may be full of others' sessions")
+	errGone        = errors.New("the server no longer takes connections")
+)
 
 // run is a verification under way.
 type run struct {
@@ -68,12 +72,15 @@ type run struct {
 	widened  map[string]bool // of that, what only further direct sessions have shown
 	words    words           // of direct sessions
 	united   bool            // direct sessions have the same words in other results, so only the words are compared
-	first    *speaker.Result // of the first direct session
-	relayed  *relay          // of it
+	spoken   int             // the recording for trials that take one: the first one that the server has heard words in
+	first    *speaker.Result // of the first direct session with it
+	relayed  *relay          // of that session
+	met      bool            // direct sessions have come to their end
+	worded   bool            // one had a text, or the profile does not say where texts are
 	late     []string        // what came after the last message of direct sessions
 	lateLog  []string
-	ended    string // what the server did after the last message of direct sessions: closes or stays
-	replies  string // what is wrong with the number of replies in direct sessions
+	ended    map[string]int // what the server did after the last message of direct sessions: closes or stays
+	replies  string         // what is wrong with the number of replies in direct sessions
 }
 
 // Run tries what a profile claims. The error says that the server could not be tried at all: it cannot be reached, or no session comes to
@@ -102,7 +109,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func newRun(ctx context.Context, o Options) *run {
 	r := &run{
 		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
-		volatile: make(map[string]bool), widened: make(map[string]bool), words: words{heard: make(map[heard]bool)},
+		ended: make(map[string]int), volatile: make(map[string]bool), widened: make(map[string]bool), words: words{heard: make(map[heard]bool)},
 	}
 	if r.Watch <= 0 {
 		r.Watch = 500 * time.Millisecond
@@ -123,7 +130,7 @@ func (r *run) verdict(name, says, well string, err error) {
 	switch {
 	case err == nil:
 		r.claim(name, says, Holds, well)
-	case errors.Is(err, errBudget) || errors.Is(err, errUnreachable) || errors.Is(err, errReworded) || r.ctx.Err() != nil:
+	case errors.Is(err, errBudget) || errors.Is(err, errUnreachable) || errors.Is(err, errReworded) || errors.Is(err, errUncut) || r.ctx.Err() != nil:
 		r.claim(name, says, NotTried, err.Error())
 	default:
 		r.claim(name, says, Fails, err.Error(), r.journal.evidence()...)
@@ -159,7 +166,11 @@ func (r *run) dial(direct bool) (*link, error) {
 	r.report.addresses.dialed(r.Target, established.Conn, err)
 	if err != nil {
 		r.journal.note("connecting: %v", err)
-		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
+		why := errUnreachable
+		if _, full := speaker.Refused(r.Profile, err); r.met && !full {
+			why = errGone
+		}
+		return nil, fmt.Errorf("%w: %w", why, err)
 	}
 	r.report.Version, r.secrets = established.Server, established.Sent
 	l := &link{conn: speaker.NewConn(established, r.Wait), boundary: profile.New(r.trust), journal: r.journal, direct: direct}
@@ -310,6 +321,7 @@ func (r *run) sessions() error {
 				return fmt.Errorf("a direct session failed: %w", err)
 			}
 			r.after(got.relay.link, got.result)
+			r.worded = r.worded || got.result.Heard
 			r.countReplies(got.result)
 			if again == 0 {
 				r.direct = append(r.direct, got.outcome)
@@ -324,30 +336,37 @@ func (r *run) sessions() error {
 			} else {
 				maps.Copy(r.volatile, paths)
 			}
-			if r.first == nil {
-				r.first, r.relayed = got.result, got.relay
+			if r.first == nil || r.direct[r.spoken].words() == "" && got.words() != "" {
+				r.spoken, r.first, r.relayed = i, got.result, got.relay
 			}
 			r.hang()
 		}
 	}
-	why := fmt.Sprintf("%d direct sessions; the first had its first result after %v, and %s", 2*len(r.Recordings), r.first.First.Round(time.Millisecond), figures.Plural(len(r.direct[0].finals), "final result"))
+	why := fmt.Sprintf("%d direct sessions; the first with a result had it after %v, and %s", 2*len(r.Recordings), r.first.First.Round(time.Millisecond), figures.Plural(len(r.direct[r.spoken].finals), "final result"))
 	if r.united {
 		why += "; only the words are compared, since they are in other results each time"
 	} else if len(r.volatile) > 0 {
 		why += "; not compared, since it differs each time: " + strings.Join(slices.Sorted(maps.Keys(r.volatile)), ", ")
 	}
-	if !slices.ContainsFunc(r.direct, func(o *outcome) bool { return len(o.finals) > 0 }) {
-		r.claim("session", says, NotTried, "no session had a result: use recordings with speech", r.journal.evidence()...)
-		return errors.New("no session had a result: use recordings with speech")
+	if nothing := r.nothingHeard(); nothing != nil {
+		r.claim("session", says, NotTried, nothing.Error(), r.journal.evidence()...)
+		return nothing
 	}
+	r.met = true
 	r.claim("session", says, Holds, why)
 	return nil
 }
 
+// What a server may do after the last message of a session.
+const (
+	closes = "closed the connection"
+	stays  = "left the connection open"
+)
+
 // after watches what the server does after the last message of a direct session.
 func (r *run) after(l *link, result *speaker.Result) {
 	if result.Closed != nil {
-		r.ended = "closes"
+		r.ended[closes]++
 		return
 	}
 	wait := r.Watch
@@ -358,12 +377,10 @@ func (r *run) after(l *link, result *speaker.Result) {
 		m, err := l.Receive(until)
 		switch {
 		case errors.Is(err, speaker.ErrTimeout):
-			if r.ended == "" {
-				r.ended = "stays"
-			}
+			r.ended[stays]++
 			return
 		case err != nil:
-			r.ended = "closes"
+			r.ended[closes]++
 			return
 		}
 		r.late = append(r.late, excerpt(l.masked(m)))
@@ -443,15 +460,15 @@ func (r *run) end() {
 	if !r.claims.End {
 		return
 	}
-	says, want := "after a client's end, the connection stays open", "stays"
+	says, other := "after a client's end, the connection stays open", closes
 	if r.Profile.EndCloses {
-		says, want = "after a client's end, the server closes the connection", "closes"
+		says, other = "after a client's end, the server closes the connection", stays
 	}
-	if r.ended == want {
-		r.claim("end", says, Holds, "it does")
+	if n := r.ended[other]; n > 0 {
+		r.claim("end", says, Fails, fmt.Sprintf("after %d of %d direct sessions, the server %s", n, 2*len(r.Recordings), other))
 		return
 	}
-	r.claim("end", says, Fails, fmt.Sprintf("the connection %s", map[string]string{"closes": "was closed", "stays": "stayed open"}[r.ended]))
+	r.claim("end", says, Holds, "it does")
 }
 
 // order tries whether anything follows the last message.

@@ -60,3 +60,15 @@ func (r *run) foreign(got *outcome, i int) string {
 func (r *run) apart(i int) bool {
 	return slices.ContainsFunc(r.direct, func(o *outcome) bool { return r.foreign(o, i) != "" })
 }
+
+// nothingHeard returns an error if direct sessions have nothing that others could be compared with: those of a server whose model is gone may all have
+// the same empty text.
+func (r *run) nothingHeard() error {
+	switch {
+	case !slices.ContainsFunc(r.direct, func(o *outcome) bool { return len(o.finals) > 0 }):
+		return errors.New("no session had a result: use recordings with speech")
+	case !r.worded:
+		return errors.New("no result had a word: use recordings with speech, or correct client.text of the profile")
+	}
+	return nil
+}
