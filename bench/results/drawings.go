@@ -57,7 +57,7 @@ func (s *Scenario) growth(rival, key string, strong bool) report.ChartLine {
 		if v.Count > 1 && v.Min > 0 {
 			point.Min, point.Max = v.Min, v.Max
 		}
-		if c.trouble(rival).overload != "" {
+		if c.overloaded(rival) {
 			overloaded++
 		}
 		line.Points = append(line.Points, point)

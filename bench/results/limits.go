@@ -7,30 +7,27 @@ import (
 
 // limit is a budget at one place: a number that may not exceed most.
 type limit struct {
-	where          string
-	value          Spread
-	most           float64
-	unit           string
-	digits         int
-	notMeasured    string
-	besideOverload bool // one side of a ratio could not carry the load
+	where       string
+	value       Spread
+	most        float64
+	unit        string
+	digits      int
+	notMeasured string
+	overloaded  bool // a program whose numbers these are could not carry the load, which may make them smaller
 }
 
 // ratios returns a function that makes a limit of each cell of a scenario: wsbouncer's number divided by a rival's. where, if not
 // nil, selects the cells.
 func ratios(scenario, rival, key string, most float64, where func(*Cell) bool) func(*Report) []limit {
 	return inCells(scenario, rival, where, func(c *Cell) limit {
-		return limit{
-			value: c.Ratios(ours, rival, key), most: most, unit: "x", digits: 3,
-			besideOverload: c.trouble(ours).overload != "" || c.trouble(rival).overload != "",
-		}
+		return limit{value: c.Ratios(ours, rival, key), most: most, unit: "x", digits: 3, overloaded: c.overloaded(ours, rival)}
 	})
 }
 
 // features does the same for a row of the scenario everything: its number divided by that of TLS alone.
 func features(row, key string, most float64) func(*Report) []limit {
 	return inCells(featureScenario, row, nil, func(c *Cell) limit {
-		return limit{value: c.Ratios(row, ours, key), most: most, unit: "x", digits: 3}
+		return limit{value: c.Ratios(row, ours, key), most: most, unit: "x", digits: 3, overloaded: c.overloaded(row, ours)}
 	})
 }
 
@@ -42,7 +39,7 @@ func bestRatios(scenario, key string, most float64) func(*Report) []limit {
 				c := &s.Cells[i]
 				l := limit{where: c.Label, most: most, unit: "x", digits: 2, notMeasured: "no rival has a number"}
 				if best := c.best(s.Rivals, key); best != "" {
-					l.where, l.value, l.notMeasured = c.Label+", "+best, c.Ratios(ours, best, key), ""
+					l.where, l.value, l.notMeasured, l.overloaded = c.Label+", "+best, c.Ratios(ours, best, key), "", c.overloaded(ours)
 				}
 				if l.notMeasured == "" && l.value.Count == 0 {
 					l.notMeasured = r.absence(c, ours)
@@ -59,7 +56,7 @@ func (c *Cell) best(rivals []string, key string) (name string) {
 	least := math.Inf(1)
 	for _, rival := range rivals {
 		v := c.Values(rival, key)
-		if slices.Contains(servers, rival) && c.trouble(rival).overload == "" && v.Count > 0 && v.Median < least {
+		if slices.Contains(servers, rival) && !c.overloaded(rival) && v.Count > 0 && v.Median < least {
 			name, least = rival, v.Median
 		}
 	}
@@ -69,7 +66,7 @@ func (c *Cell) best(rivals []string, key string) (name string) {
 // numbers does the same for wsbouncer's number itself.
 func numbers(scenario, key, unit string, digits int, most float64, where func(*Cell) bool) func(*Report) []limit {
 	return inCells(scenario, ours, where, func(c *Cell) limit {
-		return limit{value: c.Values(ours, key), most: most, unit: unit, digits: digits}
+		return limit{value: c.Values(ours, key), most: most, unit: unit, digits: digits, overloaded: c.overloaded(ours)}
 	})
 }
 
@@ -110,7 +107,7 @@ func growth(r *Report) []limit {
 	for n := range min(len(few.Rounds), len(most.Rounds)) {
 		both.Rounds = append(both.Rounds, Round{"few": few.Rounds[n][ours], "most": most.Rounds[n][ours]})
 	}
-	l := limit{where: most.Label, value: both.Ratios("most", "few", "cpu_us"), most: 1.1, unit: "x", digits: 3}
+	l := limit{where: most.Label, value: both.Ratios("most", "few", "cpu_us"), most: 1.1, unit: "x", digits: 3, overloaded: few.overloaded(ours) || most.overloaded(ours)}
 	if l.value.Count == 0 {
 		l.notMeasured = "no round has both"
 	}

@@ -71,7 +71,7 @@ func (r *Report) others() Spread {
 // conclusions writes what a reader needs first; in full, also what was measured for each budget, and where the floors are better.
 func (r *Report) conclusions(b *strings.Builder, full bool) {
 	fmt.Fprintf(b, "## In short\n\nMedians of all rounds: the number of %s (with the extremes), and each rival's divided by it in the same round. Above 1, the rival needs more.\n"+
-		"An asterisk: the rival could not carry that load.\n\n", r.Base)
+		"An asterisk: the program could not carry that load.\n\n", r.Base)
 	r.summary(b)
 	if !full {
 		r.features(b) // in full, it is among all numbers

@@ -54,6 +54,27 @@ func TestReportNamesEveryRival(t *testing.T) {
 	}
 }
 
+// The base's numbers are marked as those of others are where it could not carry the load.
+func TestOverloadedBaseIsMarked(t *testing.T) {
+	r := fixture()
+	c := &r.Scenarios[0].Cells[0]
+	c.Rounds[0][ours] = Run{Values: c.Rounds[0][ours].Values, Overload: "it answered 9000 of 10000 messages/s"}
+	hasLines(t, r.Markdown(nil), "| CPU per round trip, 500 sessions, µs | 20.0 (10.0–40.0) * | 1.00 | 2.00 | 0.50, failed in 1 of 2 | skipped | 5.00 * |",
+		"| ... 9,000 sessions | 22.0 (11.0–48.0) | 0.91 | 2.00 | - | - | - |")
+	for _, round := range c.Rounds {
+		round["nginx"] = Run{Values: round["nginx"].Values, Overload: "it answered 8000 of 10000 messages/s"}
+	}
+	got, err := r.InReadme(numbersBegin + numbersEnd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasLines(t, got, "| CPU per 1 KiB round trip, 500 to 9,000 sessions | 20.0 to 22.0 µs * | 2.00 * | 0.50 | - |",
+		"An asterisk: the program could not carry all of these loads.")
+	if plain, _ := fixture().InReadme(numbersBegin + numbersEnd); strings.Contains(plain, "asterisk") {
+		t.Errorf("without an overload:\n%s", plain)
+	}
+}
+
 func TestBetterNeedsEveryRound(t *testing.T) {
 	better := fixture()
 	for _, round := range better.Scenarios[0].Cells[0].Rounds {

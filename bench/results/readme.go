@@ -53,28 +53,37 @@ func (r *Report) numbers() string {
 		header = append(header, rival.title)
 	}
 	var rows [][]string
+	marked := false
 	for _, line := range readmeRows {
 		s := r.Scenario(line.scenario)
 		if s == nil {
 			continue
 		}
-		in := func(number func(*Cell) Spread, digits int) string {
+		in := func(rival string, number func(*Cell) Spread, digits int) (text, mark string) {
 			var medians []float64
 			for i := range s.Cells {
 				c := &s.Cells[i]
 				if n := number(c); n.Count > 0 && (line.sessions == nil || c.usual() && slices.Contains(line.sessions, c.Sessions)) {
 					medians = append(medians, n.Median)
+					if c.overloaded(rival) {
+						mark, marked = overloadMark, true
+					}
 				}
 			}
-			return span(medians, digits)
+			return span(medians, digits), mark
 		}
-		row := []string{line.title, in(func(c *Cell) Spread { return c.Values(ours, line.key) }, s.digits(line.key)) + " " + line.unit}
+		number, mark := in(ours, func(c *Cell) Spread { return c.Values(ours, line.key) }, s.digits(line.key))
+		row := []string{line.title, number + " " + line.unit + mark}
 		for _, rival := range readmeRivals {
-			row = append(row, in(func(c *Cell) Spread { return c.Ratios(rival.name, ours, line.key) }, 2))
+			ratio, mark := in(rival.name, func(c *Cell) Spread { return c.Ratios(rival.name, ours, line.key) }, 2)
+			row = append(row, ratio+mark)
 		}
 		rows = append(rows, row)
 	}
 	WriteTable(&b, header, rows)
+	if marked {
+		b.WriteString("\nAn asterisk: the program could not carry all of these loads.\n")
+	}
 	return b.String()
 }
 

@@ -99,6 +99,11 @@ func (c *Cell) trouble(rival string) (t trouble) {
 	return t
 }
 
+// overloaded reports whether one of these programs could not carry the load in a round.
+func (c *Cell) overloaded(rivals ...string) bool {
+	return slices.ContainsFunc(rivals, func(rival string) bool { return c.trouble(rival).overload != "" })
+}
+
 // word says in one word why there is no number.
 func (t trouble) word() string {
 	switch {

@@ -54,7 +54,7 @@ func (r *Report) summary(b *strings.Builder) {
 			continue
 		}
 		s := r.Scenario(l.scenario)
-		row := []string{l.title, c.Values(r.Base, l.key).Text(s.digits(l.key))}
+		row := []string{l.title, c.show(r.Base, r.Base, Metric{Key: l.key, Digits: s.digits(l.key)}, false)}
 		for _, rival := range header[2:] {
 			row = append(row, extremes.ReplaceAllString(c.show(rival, r.Base, Metric{Key: l.key}, true), ""))
 		}
@@ -125,7 +125,7 @@ func (r *Report) better() (rivals, floors []string) {
 				for k := range s.Cells {
 					c := &s.Cells[k]
 					ratios := c.Ratios(rival, s.Base, m.Key)
-					if ratios.Count > 1 && c.trouble(rival).overload == "" && ((m.Higher && ratios.Min > 1) || (!m.Higher && ratios.Max < 1)) {
+					if ratios.Count > 1 && !c.overloaded(rival) && ((m.Higher && ratios.Min > 1) || (!m.Higher && ratios.Max < 1)) {
 						at := ""
 						if len(s.Cells) > 1 {
 							at = " (" + c.Label + ")"

@@ -104,6 +104,9 @@ func (s *Scenario) narrow(b *strings.Builder, c *Cell) {
 	s.footnotes(b)
 }
 
+// overloadMark follows the number of a program that could not carry the load.
+const overloadMark = " *"
+
 // show returns a rival's cell of a table.
 func (c *Cell) show(rival, base string, m Metric, ratio bool) string {
 	spread, digits := c.Values(rival, m.Key), m.Digits
@@ -116,7 +119,7 @@ func (c *Cell) show(rival, base string, m Metric, ratio bool) string {
 	}
 	text := spread.Text(digits)
 	if t.overload != "" {
-		text += " *"
+		text += overloadMark
 	}
 	if t.failures > 0 {
 		text += fmt.Sprintf(", failed in %d of %d", t.failures, t.runs)

@@ -37,7 +37,7 @@ func (r *Report) Judge() []Verdict {
 func judge(text string, limits []limit) Verdict {
 	v := Verdict{Budget: text, Verdict: notMeasured}
 	var worst limit
-	var not, absent []string
+	var not, absent, overloaded []string
 	worstExcess, of := math.Inf(-1), map[string]int{}
 	for _, l := range limits {
 		if l.notMeasured != "" {
@@ -49,6 +49,9 @@ func judge(text string, limits []limit) Verdict {
 		}
 		is := l.verdict()
 		of[is]++
+		if l.overloaded {
+			overloaded = append(overloaded, l.where)
+		}
 		if is != met {
 			not = append(not, l.shortfall(is))
 		}
@@ -61,8 +64,8 @@ func judge(text string, limits []limit) Verdict {
 	v.Where = strings.Join(not, "; ")
 	if v.Verdict != notMeasured {
 		v.Measured = fmt.Sprintf("worst %s %s at %s; limit %.*f", worst.value.Text(worst.digits), worst.unit, worst.where, worst.digits, worst.most)
-		if worst.besideOverload {
-			v.Measured += "; not all carried this load"
+		if len(overloaded) > 0 {
+			v.Measured += "; not all programs carried the load at " + strings.Join(overloaded, ", ")
 		}
 	}
 	if len(absent) > 0 {
@@ -71,15 +74,16 @@ func judge(text string, limits []limit) Verdict {
 	return v
 }
 
-// verdict returns whether the value is below the limit in all rounds, or above it in all. One round decides nothing, unless nothing may happen at all.
+// verdict returns whether the value is below the limit in all rounds, or above it in all. One round decides nothing, unless nothing may happen at all. Nor
+// is a limit met by a program that did not do all of the work.
 func (l limit) verdict() string {
 	exceeds := func(v float64) bool { return v > l.most*(1+tolerance) }
 	switch {
 	case l.most == 0 && l.value.Max > 0:
 		return missed
-	case l.most == 0:
+	case l.most == 0 && !l.overloaded:
 		return met
-	case l.value.Count < 2:
+	case l.value.Count < 2 || !exceeds(l.value.Max) && l.overloaded:
 		return undecided
 	case !exceeds(l.value.Max):
 		return met

@@ -36,6 +36,35 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A program that answers only a part of the load needs less for it, which meets no budget.
+func TestOverloadMeetsNothing(t *testing.T) {
+	const budget, where = "at most nginx's, at every", "not all programs carried the load at 500 x 1 KiB"
+	for _, overloaded := range []string{ours, "nginx"} {
+		r := fixture()
+		c := &r.Scenarios[0].Cells[0]
+		run := c.Rounds[2][overloaded]
+		run.Overload = "it answered 9000 of 10000 messages/s"
+		c.Rounds[2][overloaded] = run
+		if v := find(t, r, budget); v.Verdict != undecided || !strings.HasSuffix(v.Measured, where) || v.Where != "undecided at 500 x 1 KiB: -50.0 %" {
+			t.Errorf("%s is overloaded: %+v", overloaded, v)
+		}
+		c.Rounds[0]["nginx"], c.Rounds[1]["nginx"], c.Rounds[2]["nginx"] = c.Rounds[0]["c-relay"], c.Rounds[0]["c-relay"], c.Rounds[0]["c-relay"]
+		for _, round := range c.Rounds {
+			round[ours] = Run{Values: map[string]float64{"cpu_us": 40}, Overload: run.Overload}
+		}
+		if v := find(t, r, budget); v.Verdict != missed {
+			t.Errorf("what is missed even so: %+v", v)
+		}
+	}
+	r := fixture()
+	burst := cell(3000, "failures", map[string][]float64{ours: {0, 0}})
+	burst.Rounds[1][ours] = Run{Values: map[string]float64{"failures": 0}, Overload: "it answered nothing"}
+	r.Scenarios = append(r.Scenarios, Scenario{Name: "burst", Base: ours, Cells: []Cell{burst}})
+	if v := find(t, r, "clients at once: no failure"); v.Verdict != undecided {
+		t.Errorf("no failure, but an overload: %+v", v)
+	}
+}
+
 func TestAbsoluteBudgets(t *testing.T) {
 	for failures, want := range map[float64]string{0: met, 3: missed} {
 		r := fixture()
