@@ -281,8 +281,9 @@ func (r *proof) avoid(avoided ...*proxy) {
 	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
 }
 
-// finish has all clients leave and all proxies end, and checks that nothing is left.
+// finish checks that the caps were watched, has all clients leave and all proxies end, and checks that nothing is left.
 func (r *proof) finish(ctx context.Context) {
+	r.watcher.prove()
 	r.journal.Event("the clients leave")
 	patience := sessionLimit
 	if r.options.Once {

@@ -41,6 +41,7 @@ type watcher struct {
 	// with those that others hold since.
 	forgot bool          // guarded by mu
 	looks  int           // guarded by mu: into the ledger
+	unread error         // guarded by mu: of the last look that failed
 	doubts int           // guarded by mu: of samples that needed a second look
 	took   time.Duration // guarded by mu: of all samples
 }
@@ -65,6 +66,7 @@ type seen struct {
 	Over      int           // the most above the limit
 	Excused   int           // how many connections may be above it, since others got the places of a proxy that was stopped
 	Lingering int           // the most above the cap with those that linger
+	granted   int           // how many times the ledger was seen to have granted places of it
 	reached   time.Duration // how long the cap's last lowering took
 }
 
@@ -330,20 +332,11 @@ func (r *proof) sums(ctx context.Context) {
 	for kit.Wait(ctx, sumInterval) == nil {
 		sums, err := readSums(ctx, database)
 		if err != nil { // the database is down
+			r.watcher.update(func() { r.watcher.unread = err })
 			clear(above)
 			continue
 		}
-		r.watcher.mu.Lock()
-		now := make(map[*seen]int)
-		for address, s := range r.watcher.servers {
-			for server, places := range sums {
-				if strings.HasPrefix(server, address.String()+":") && !r.watcher.forgot && places > s.limit+s.Excused && time.Since(s.lowered) > settling {
-					now[s] = places
-				}
-			}
-		}
-		r.watcher.looks++
-		r.watcher.mu.Unlock()
+		now := r.watcher.compare(sums)
 		for s, places := range now {
 			// Twice in a row: a cap may have been lowered, or a database replaced, between the two that are compared.
 			if before := above[s]; before > 0 && places >= before {
@@ -351,5 +344,43 @@ func (r *proof) sums(ctx context.Context) {
 			}
 		}
 		above = now
+	}
+}
+
+// compare takes in how many places the ledger has granted of each server, and returns the servers of which it has granted more than their cap.
+func (w *watcher) compare(sums map[string]int) map[*seen]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks++
+	above := make(map[*seen]int)
+	for address, s := range w.servers {
+		for server, places := range sums {
+			if !strings.HasPrefix(server, address.String()+":") {
+				continue
+			}
+			if places > 0 {
+				s.granted++
+			}
+			if !w.forgot && places > s.limit+s.Excused && time.Since(s.lowered) > settling {
+				above[s] = places
+			}
+		}
+	}
+	return above
+}
+
+// prove finds a violation for each server about whose cap nothing was proven: because the kernel never had a connection to it, or the ledger never a place.
+func (w *watcher) prove() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, address := range slices.SortedFunc(maps.Keys(w.servers), netip.Addr.Compare) {
+		s := w.servers[address]
+		if s.Highest == 0 {
+			w.journal.Violation("", "no connection was counted", nil, "%s never had one, so nothing was proven about its cap", s.name)
+		}
+		if s.granted == 0 {
+			w.journal.Violation("", "the ledger was not seen", nil, "in %d looks, it has granted no place of %s, so nothing was proven about them; the last look that failed: %v",
+				w.looks, s.name, w.unread)
+		}
 	}
 }

@@ -11,6 +11,43 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
+// Caps about which the ledger has shown nothing are not proven.
+func TestWatcherSawNothing(t *testing.T) {
+	server := netip.MustParseAddr("127.2.0.1")
+	for _, c := range []struct {
+		sums  map[string]int
+		above bool
+		want  string // what is found
+	}{
+		{nil, false, "the ledger was not seen"},
+		{map[string]int{"127.2.0.1:80": 0}, false, "the ledger was not seen"},
+		{map[string]int{"127.2.0.11:80": 9}, false, "the ledger was not seen"},
+		{map[string]int{"ws://127.2.0.1:80": 9}, false, "the ledger was not seen"},
+		{map[string]int{"127.2.0.1:80": 3}, false, ""},
+		{map[string]int{"127.2.0.1:80": 4}, true, ""},
+	} {
+		w := newWatcher(nil, kit.NewJournal(nil))
+		s := w.add(server, "server-1", 3)
+		s.Highest = 3
+		if above := w.compare(c.sums); (above[s] > 0) != c.above {
+			t.Errorf("%v: above the cap: %v", c.sums, above)
+		}
+		w.prove()
+		found := ""
+		for _, v := range w.journal.Found() {
+			found += v.Kind
+		}
+		if found != c.want {
+			t.Errorf("%v: found %q; want %q", c.sums, found, c.want)
+		}
+	}
+	w := newWatcher(nil, kit.NewJournal(nil))
+	w.add(server, "server-1", 3).granted = 1
+	if w.prove(); len(w.journal.Found()) != 1 {
+		t.Errorf("without a connection: %v", w.journal.Found())
+	}
+}
+
 // The watcher tells of the first connection above the cap, whose it is, and what went before.
 func TestWatcher(t *testing.T) {
 	server, one, two := netip.MustParseAddr("127.2.0.1"), netip.MustParseAddr("127.1.0.1"), netip.MustParseAddr("127.1.1.1")
