@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -107,6 +108,10 @@ func TestReportFails(t *testing.T) {
 		"only 0 of 40 cuts were made":         func(r *Report) { r.Cuts, r.Returns.times = nil, nil },
 		"only 9 of 40 cuts were made":         func(r *Report) { r.Cuts = map[Cut]int{Reset: 4, End: 5} },
 		"no client came back, so nothing was": func(r *Report) { r.Returns.times = nil },
+		"none of the sessions moved that 2 orders were about (": func(r *Report) {
+			r.Events[Move], r.Ordered = 2, map[string]int{"not_moved: no place": 7, api.MoveEnded: 1}
+		},
+		"none of the sessions moved that 3 orders": func(r *Report) { r.Events, r.Ordered = map[Kind]int{Move: 3}, nil },
 	} {
 		r := Report{Protocol: "vosk", Finals: 1, Events: map[Kind]int{Kill: 1}, Cuts: map[Cut]int{Reset: 10}, AskedEvents: 4, AskedCuts: 40}
 		r.Returns.times = map[Cut][]time.Duration{Reset: {time.Second}}
@@ -115,9 +120,14 @@ func TestReportFails(t *testing.T) {
 			t.Errorf("want %q; got %v", want, err)
 		}
 	}
-	quiet := Report{Finals: 1} // nothing was to happen
-	if err := quiet.Err(); err != nil {
-		t.Error(err)
+	for name, r := range map[string]Report{
+		"nothing was to happen": {Finals: 1},
+		"some were refused":     {Finals: 1, Events: map[Kind]int{Move: 1}, Ordered: map[string]int{"not_moved: no place": 7, api.MoveDone: 1}},
+		"a server had none":     {Finals: 1, Events: map[Kind]int{Move: 1, Kill: 2}, Ordered: map[string]int{api.MoveEnded: 1}},
+	} {
+		if err := r.Err(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

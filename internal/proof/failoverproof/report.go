@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
@@ -85,7 +86,7 @@ const leastCut = 4
 
 // Err returns an error with traces if anything is wrong, an error without them if too little happened, and nil otherwise.
 func (r *Report) Err() error {
-	cuts := kit.Sum(r.Cuts)
+	cuts, refused := kit.Sum(r.Cuts), kit.Sum(r.Ordered)-r.Ordered[api.MoveDone]-r.Ordered[api.MoveEnded]
 	switch {
 	case r.Faults.Sum() > 0 || len(r.Failed) > 0 || r.Returns.refused > 0:
 		return fmt.Errorf("%s%s", r.String(), strings.Join(r.Traces, ""))
@@ -93,6 +94,8 @@ func (r *Report) Err() error {
 		return errors.New(r.Protocol + ": no final result came, so nothing was proven")
 	case r.AskedEvents > 0 && r.EventCount() == 0:
 		return fmt.Errorf("%s: none of %d events happened to a server, so nothing was proven", r.Protocol, r.AskedEvents)
+	case r.Events[Move] > 0 && r.Ordered[api.MoveDone] == 0 && (refused > 0 || len(r.Events) == 1): // among other events, a move may find no session
+		return fmt.Errorf("%s: none of the sessions moved that %d orders were about (%s), so nothing was proven", r.Protocol, r.Events[Move], kit.Tallied(r.Ordered))
 	case cuts*leastCut < r.AskedCuts:
 		return fmt.Errorf("%s: only %d of %d cuts were made, so nothing was proven", r.Protocol, cuts, r.AskedCuts)
 	case cuts > 0 && len(r.Returns.times) == 0:
