@@ -161,6 +161,11 @@ func (o *Options) conclude(all []record) error {
 			wrong = append(wrong, fmt.Errorf("%s: grows %s by %.3g an hour (standard error %.2g), and %g is allowed", v.name, v.where, v.slope, v.deviation, v.limit))
 		case unsampled:
 			wrong = append(wrong, fmt.Errorf("%s: no sample %s after the warm-up, so nothing was proven", v.name, v.where))
+		case unclear:
+			if o.Tolerance > 1 { // for runs that are too short to tell
+				continue
+			}
+			wrong = append(wrong, fmt.Errorf("%s: whether it grows %s does not show (%.3g an hour, standard error %.2g): sample longer or more often", v.name, v.where, v.slope, v.deviation))
 		}
 	}
 	fmt.Fprintf(&b, "\n`%s` and `%s` hold at twice the standard error. Otherwise the run was too short.\n", flat, grows)

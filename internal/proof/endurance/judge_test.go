@@ -71,6 +71,17 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Nothing is proven of figures that are unclear, unless a short run was asked for.
+func TestUnclear(t *testing.T) {
+	for tolerance, fails := range map[float64]bool{1: true, 1.5: false} {
+		o := Options{Directory: t.TempDir(), Out: t.Output(), Warmup: 6 * time.Minute, Tolerance: tolerance}
+		err := o.conclude(day(0.6, func(string, float64, float64) float64 { return 0 }))
+		if (err != nil) != fails || fails && !strings.Contains(err.Error(), heap+": whether it grows "+inRun+" does not show") {
+			t.Errorf("tolerance %v: %v", tolerance, err)
+		}
+	}
+}
+
 // A figure without a sample proves nothing: here, each process is replaced before it is judged.
 func TestNoSamples(t *testing.T) {
 	o := Options{Directory: t.TempDir(), Out: t.Output(), Warmup: 2 * time.Hour, Tolerance: 1e6}
