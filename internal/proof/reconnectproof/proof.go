@@ -63,8 +63,18 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("proxies: clients would use the first of %d only: name HAProxy, or use 1", o.Proxies)
 	case o.Proxies == 1 && o.Redirect:
 		return errors.New("redirect: a single proxy has no other one to send clients to: use more")
+	case o.Upgrade < 0 || o.Upgrade > 0 && o.Upgrade >= o.changing():
+		return fmt.Errorf("upgrade: %v is out of range: things happen for %v, so use less, or 0 for none", o.Upgrade, o.changing())
 	}
 	return nil
+}
+
+// changing is how long proxies are upgraded, after one was killed.
+func (o *Options) changing() time.Duration {
+	if o.Kill {
+		return o.Duration - o.Duration/2
+	}
+	return o.Duration
 }
 
 // judge returns an error if the clients whose connections were cut did not get to their sessions at other proxies in the way that the proof is about:
@@ -235,6 +245,9 @@ func (r *run) change(ctx context.Context) error {
 	}
 	for n := 0; r.o.Upgrade > 0; n++ {
 		if kit.Wait(ctx, r.o.Upgrade) != nil {
+			if n == 0 {
+				return errors.New("no proxy was upgraded in time, so nothing was proven of upgrades")
+			}
 			return nil
 		}
 		p := r.proxies[n%len(r.proxies)]

@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+// upgrading are the options of a proof with upgrades.
+func upgrading(duration, upgrade time.Duration, kill bool) Options {
+	o := Options{Proxies: 1, Upgrade: upgrade, Kill: kill}
+	o.Duration = duration
+	return o
+}
+
 // Where clients come to one proxy only, nothing is proven of the others.
 func TestValidate(t *testing.T) {
 	for _, test := range []struct {
@@ -19,6 +26,11 @@ func TestValidate(t *testing.T) {
 		{Options{Proxies: 10, HAProxy: "haproxy"}, "proxies: 10 is out of range"},
 		{Options{Proxies: 3}, "proxies: clients would use the first of 3 only"},
 		{Options{Proxies: 1, HAProxy: "haproxy", Redirect: true}, "redirect: a single proxy"},
+		{upgrading(time.Minute, 59*time.Second, false), ""},
+		{upgrading(time.Minute, 2*time.Minute, false), "upgrade: 2m0s is out of range"},
+		{upgrading(time.Minute, time.Minute, false), "upgrade: 1m0s is out of range"},
+		{upgrading(time.Minute, 30*time.Second, true), "upgrade: 30s is out of range: things happen for 30s"},
+		{upgrading(time.Minute, 20*time.Second, true), ""},
 	} {
 		if err := test.o.Validate(); test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
 			t.Errorf("%+v: want %q; got %v", test.o, test.want, err)
