@@ -103,7 +103,7 @@ func (r *run) move() {
 }
 
 // moveOnce holds a session that moves. how says how its results differ, if they may; it is empty if they do not. The error is errReworded if nothing can be
-// said about them.
+// said about them, and errUncut if it has ended where it was.
 func (r *run) moveOnce(i, cut int) (how string, err error) {
 	recording, want := r.Recordings[i], r.direct[i]
 	l, err := r.pooled()
