@@ -156,3 +156,24 @@ func TestEndOfEachSession(t *testing.T) {
 		}
 	}
 }
+
+// Where a move may be visible, sessions that move must still have words.
+func TestMovedSessionsHaveWords(t *testing.T) {
+	t.Parallel()
+	var moving atomic.Bool
+	front := &laggard{alter: func(_ int, sent []byte) []byte {
+		if moving.Load() {
+			sent = bytes.ReplaceAll(sent, []byte(`"text":`), []byte(`"tixt":`))
+		}
+		return sent
+	}}
+	target := through(t, sim.Options{Protocol: sim.Soniox}, front)
+	r, err := try(t, sim.Soniox, sim.Options{Protocol: sim.Soniox}, func(o *Options) {
+		target.AddQuery(o.Profile.Script().Query)
+		o.Target = target
+		o.Progress = func(what string) { moving.Store(strings.HasPrefix(what, "move")) }
+	})
+	if move := found(t, r, "move"); err != nil || move.Verdict != Fails || !strings.Contains(move.Why, "no results any more") {
+		t.Errorf("%v, %+v", err, move)
+	}
+}
