@@ -42,12 +42,7 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 	}
 	c := &v.canary
 	fail := func(err error) { c.err = fmt.Errorf("%s: %w", path, err) }
-	var info os.FileInfo
-	var err error
-	if late := timedread.Do(path, func() { info, err = os.Stat(path) }); late != nil {
-		c.err = late
-		return
-	}
+	info, err := timedread.Do(path, func() (os.FileInfo, error) { return os.Stat(path) })
 	switch {
 	case err != nil:
 		c.err = err
@@ -68,11 +63,7 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 		}
 		return
 	}
-	var data []byte
-	if late := timedread.Do(path, func() { data, err = os.ReadFile(path) }); late != nil {
-		c.err = late
-		return
-	}
+	data, err := timedread.Do(path, func() ([]byte, error) { return os.ReadFile(path) })
 	if err != nil {
 		c.err = err
 		return

@@ -66,7 +66,7 @@ func TestReadCanary(t *testing.T) {
 	}
 	synctest.Test(t, func(*testing.T) {
 		mount := make(chan struct{})
-		go func() { _ = timedread.Do(path, func() { <-mount }) }() // it hangs
+		go func() { _, _ = timedread.Do(path, func() (any, error) { <-mount; return nil, nil }) }() // it hangs
 		synctest.Wait()
 		if late, _ := plan(first, "vosk", 2); late.canaryProblems() == nil || !strings.Contains(late.canaryProblems().Error(), path+": i/o timeout") {
 			t.Errorf("while the file hangs: %v", late.canaryProblems())

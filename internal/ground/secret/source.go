@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 )
 
 // maxSecret is the size of the largest secret in bytes.
@@ -112,7 +114,15 @@ func (s *Source) read(reference string) (string, error) {
 		}
 		secret = value
 	} else {
-		content, err := s.readFile(strings.TrimPrefix(reference, "file:"))
+		path := strings.TrimPrefix(reference, "file:")
+		read := func() ([]byte, error) { return s.readFile(path) }
+		var content []byte
+		var err error
+		if s.gave(reference) { // it may be a pipe, whose writer takes its time
+			content, err = read()
+		} else {
+			content, err = timedread.Do(path, read)
+		}
 		if err != nil {
 			return "", err
 		}

@@ -1,10 +1,14 @@
 package secret
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 )
 
 func TestHeader(t *testing.T) {
@@ -38,4 +42,21 @@ func TestHeader(t *testing.T) {
 			t.Errorf("the error shows the secret: %v", err)
 		}
 	}
+}
+
+// A file of the configuration that hangs takes no more time than others may.
+func TestMountHangs(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	path := filepath.Join(directory, "token")
+	synctest.Test(t, func(t *testing.T) {
+		mount := make(chan struct{})
+		go func() { _, _ = timedread.Do(path, func() (any, error) { <-mount; return nil, nil }) }()
+		synctest.Wait()
+		s := &Source{Directories: []string{directory}}
+		if _, err := s.Header("Bearer file:" + path); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+		close(mount)
+	})
 }

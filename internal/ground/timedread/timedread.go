@@ -12,10 +12,17 @@ import (
 // Timeout is how long a file may take.
 const Timeout = 5 * time.Second
 
-// Do calls read, which reads the file of that path or asks the file system about it, on another goroutine. If Do returns an error, read has not
-// returned in time, or was not called: the caller must not look at what read writes. Each file is read once at a time in this process, so that one
-// that hangs takes only one thread. Any goroutine may call Do.
-func Do(path string, read func()) error { return all.do(path, read) }
+// Do returns what read returns, which reads the file of that path or asks the file system about it, and is called on another goroutine. If it does not
+// return in time, the error is [os.ErrDeadlineExceeded]. Each file is read once at a time in this process, so that one that hangs takes only one thread.
+// Any goroutine may call Do.
+func Do[T any](path string, read func() (T, error)) (T, error) {
+	var content, none T
+	var err error
+	if late := all.do(path, func() { content, err = read() }); late != nil {
+		return none, late // read may still write
+	}
+	return content, err
+}
 
 // all are those of the process: a file hangs for all that read it.
 var all = reads{underWay: make(map[string]*underWay)}
@@ -32,7 +39,7 @@ type underWay struct {
 	done  chan struct{} // closed when it has ended
 }
 
-// do is Do.
+// do calls read, unless it returns an error: then read has not returned in time, or was not called.
 func (r *reads) do(path string, read func()) error {
 	for {
 		own := false

@@ -571,7 +571,7 @@ func TestMountHangs(t *testing.T) {
 		s.time = now // the certificates are not valid in the bubble's time
 		mount := make(chan struct{})
 		hang := func(path string) {
-			go func() { _ = timedread.Do(path, func() { <-mount }) }()
+			go func() { _, _ = timedread.Do(path, func() (any, error) { <-mount; return nil, nil }) }()
 			synctest.Wait()
 		}
 		hang(hanging.Certificate)

@@ -44,7 +44,7 @@ func (s *Settings) read() (f files, err error) {
 		if file.path == "" {
 			continue
 		}
-		if *file.content, err = readFile(file.path); err != nil {
+		if *file.content, err = readInTime(file.path); err != nil {
 			return files{}, fmt.Errorf("%s: %w", file.field, err)
 		}
 	}
@@ -74,22 +74,12 @@ func readFile(path string) ([]byte, error) {
 
 // readInTime is readFile for a limited time.
 func readInTime(path string) ([]byte, error) {
-	var content []byte
-	var err error
-	if late := timedread.Do(path, func() { content, err = readFile(path) }); late != nil {
-		return nil, late
-	}
-	return content, err
+	return timedread.Do(path, func() ([]byte, error) { return readFile(path) })
 }
 
 // stat asks the file system about a file, for a limited time.
 func stat(path string) (os.FileInfo, error) {
-	var info os.FileInfo
-	var err error
-	if late := timedread.Do(path, func() { info, err = os.Stat(path) }); late != nil {
-		return nil, late
-	}
-	return info, err
+	return timedread.Do(path, func() (os.FileInfo, error) { return os.Stat(path) })
 }
 
 // config returns the TLS configuration for the settings and the contents of their files.

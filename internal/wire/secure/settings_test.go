@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
@@ -215,6 +217,20 @@ func TestSourceRotation(t *testing.T) {
 	if state, err := connect(t, source, server); err != nil || state.DidResume {
 		t.Errorf("a server of the new one: %v, resumed %v", err, state.DidResume)
 	}
+}
+
+// A file on a mount that hangs holds up a dial no longer than others may take.
+func TestSourceHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const path = "/etc/wsbouncer/hangs.pem"
+		mount := make(chan struct{})
+		go func() { _, _ = timedread.Do(path, func() (any, error) { <-mount; return nil, nil }) }()
+		synctest.Wait()
+		if _, err := NewSource(Settings{CA: path}).Config(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+		close(mount)
+	})
 }
 
 // A server that does not speak TLS is distinguished from one whose TLS fails, and a silent one blocks no other dial.

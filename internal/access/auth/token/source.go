@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 )
 
 const (
@@ -53,20 +55,24 @@ type fileSource string
 func (s fileSource) String() string { return "file:" + string(s) }
 
 func (s fileSource) read(context.Context) (document []byte, fresh time.Duration, err error) {
+	document, err = timedread.Do(string(s), s.readFile)
+	return document, fileInterval, err
+}
+
+func (s fileSource) readFile() ([]byte, error) {
 	info, err := os.Stat(string(s))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() { // reading it might never return
-		return nil, 0, fmt.Errorf("%s is not a regular file", string(s))
+		return nil, fmt.Errorf("%s is not a regular file", string(s))
 	}
 	file, err := os.Open(string(s))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer file.Close()
-	document, err = readDocument(file)
-	return document, fileInterval, err
+	return readDocument(file)
 }
 
 // CheckFile returns why the file of a key set cannot be used; nil if it can.

@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/timedread"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/tokentest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
@@ -129,5 +131,19 @@ func TestNewKeyInFile(t *testing.T) {
 		if err := has(k, "second"); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A file on a mount that hangs holds up its key set no longer than others may take.
+func TestFileHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const path = "/run/keys/hangs.json"
+		mount := make(chan struct{})
+		go func() { _, _ = timedread.Do(path, func() (any, error) { <-mount; return nil, nil }) }()
+		synctest.Wait()
+		if _, _, err := fileSource(path).read(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+		close(mount)
 	})
 }
