@@ -17,7 +17,7 @@ type Reply struct {
 }
 
 // When a backend counts as slow: it has had enough sessions, and takes slowRatio times as long as the median of its peers, and so
-// much longer that a user notices.
+// much longer that a user notices, and that a ping to its peers does not take as long: then this machine or the network may delay it.
 const (
 	slowSessions = 5
 	slowRatio    = 2.0
@@ -30,12 +30,15 @@ type slow struct {
 }
 
 // ofSlowness names the backends that are much slower than the others of their service, the slowest first. A backend that takes no sessions, or
-// hangs, is not slow as well.
+// hangs, is not slow as well, and the others are not compared with how fast it was: they have its sessions now.
 func ofSlowness(f *Facts, found *findings) {
 	byService := make(map[string][]*api.Backend)
 	for i := range f.Stats.Backends {
 		b := &f.Stats.Backends[i]
-		if f.Recent.Replies[BackendName{b.Service, b.Name}].Sessions >= slowSessions {
+		fails := slices.ContainsFunc(found.all, func(p api.Problem) bool {
+			return p.Backend == b.Name && p.Service == b.Service && p.Level == api.LevelFailure
+		})
+		if !fails && f.Recent.Replies[BackendName{b.Service, b.Name}].Sessions >= slowSessions {
 			byService[b.Service] = append(byService[b.Service], b)
 		}
 	}
@@ -52,18 +55,13 @@ func ofSlowness(f *Facts, found *findings) {
 		for _, b := range byService[service] {
 			own := f.Recent.Replies[BackendName{service, b.Name}].Seconds
 			usual := medianWithout(seconds, own)
-			if own >= slowRatio*usual && own-usual >= slowBy {
+			if _, ping := roundTrips(f, b); own >= slowRatio*usual && own-usual >= max(slowBy, ping) {
 				all = append(all, slow{b, own, usual})
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b slow) int { return cmp.Compare(b.own, a.own) })
 	for _, s := range all {
-		if slices.ContainsFunc(found.all, func(p api.Problem) bool {
-			return p.Backend == s.backend.Name && p.Service == s.backend.Service && p.Level == api.LevelFailure
-		}) {
-			continue
-		}
 		found.add(BackendSlow, backend(s.backend), "slow: its first reply takes %s, that of the others of %s %s%s",
 			figures.Seconds(s.own), s.backend.Service, figures.Seconds(s.others), pings(f, s.backend)).Cure = commandOn(s.backend, "drain")
 	}
@@ -72,22 +70,30 @@ func ofSlowness(f *Facts, found *findings) {
 // pings compares how long a ping to a slow backend takes with those to the others of its service, which tells a slow network from a busy server;
 // empty if that is not known.
 func pings(f *Facts, slow *api.Backend) string {
-	var seconds []float64
-	for _, b := range f.backends(slow.Service) {
-		if b != slow && b.RoundTripSeconds > 0 {
-			seconds = append(seconds, b.RoundTripSeconds)
-		}
-	}
-	if slow.RoundTripSeconds == 0 || len(seconds) == 0 {
+	own, usual := roundTrips(f, slow)
+	if own == 0 || usual == 0 {
 		return ""
 	}
-	slices.Sort(seconds)
-	own, usual := slow.RoundTripSeconds, seconds[len(seconds)/2]
 	why := "so the server itself is slow"
 	if own >= slowRatio*usual && own-usual >= slowBy {
 		why = "so look at the network to it"
 	}
 	return fmt.Sprintf("; a ping takes %s, to the others %s, %s", figures.Seconds(own), figures.Seconds(usual), why)
+}
+
+// roundTrips returns how many seconds a ping to a backend takes, and to the others of its service; 0 if that is not known.
+func roundTrips(f *Facts, one *api.Backend) (own, others float64) {
+	var seconds []float64
+	for _, b := range f.backends(one.Service) {
+		if b != one && b.RoundTripSeconds > 0 {
+			seconds = append(seconds, b.RoundTripSeconds)
+		}
+	}
+	if len(seconds) > 0 {
+		slices.Sort(seconds)
+		others = seconds[len(seconds)/2]
+	}
+	return one.RoundTripSeconds, others
 }
 
 // medianWithout returns the middle of sorted numbers, of which there are at least two, but for one of them.

@@ -30,5 +30,14 @@ var slownessScenes = map[string]scene{
 	"slow, but too few sessions": {replied(4, 0.2, 0.9), ""},
 	"slow, but not noticeably":   {replied(5, 0.002, 0.05), ""},
 	"alike":                      {replied(9, 0.2, 0.3, 0.25), ""},
-	"slow, and out of service":   {func(f *Facts) { replied(5, 0.2, 0.9, 0.3)(f); opens("EOF")(f) }, "backend-unreachable backend gpu-2: circuit open: EOF (12:00)"},
+	"slow, as are pings to all":  {func(f *Facts) { replied(5, 0.5, 1.4, 0.5)(f); pinged(f, 3, 1.4, 3) }, ""},
+	"slow, and the others are far away": {
+		func(f *Facts) { replied(5, 0.5, 1.4, 0.5)(f); pinged(f, 0.3, 0.3, 0.3) },
+		"backend-slow backend gpu-2: slow: its first reply takes 1.4s, that of the others of stt 500ms; a ping takes 300ms, to the others 300ms, so the server itself is slow",
+	},
+	"slower than one was that is out of service": {
+		func(f *Facts) { replied(5, 0.9, 0.1, 0.7)(f); opens("EOF")(f) },
+		"backend-unreachable backend gpu-2: circuit open: EOF (12:00)",
+	},
+	"slow, and out of service": {func(f *Facts) { replied(5, 0.2, 0.9, 0.3)(f); opens("EOF")(f) }, "backend-unreachable backend gpu-2: circuit open: EOF (12:00)"},
 }
