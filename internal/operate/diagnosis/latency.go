@@ -16,11 +16,13 @@ type Reply struct {
 	Sessions int     // that have had their first reply within some minutes
 }
 
-// When a backend counts as slow: it has had enough sessions, and takes slowRatio times as long as the median of its peers, and so
-// much longer that a user notices, and that a ping to its peers does not take as long: then this machine or the network may delay it.
+// When a backend counts as slow: it has had enough sessions, of which a clear difference takes fewer, since a few may be slow by chance. It takes
+// slowRatio times as long as the median of its peers, and so much longer that a user notices, and that a ping to its peers does not take as long: then this machine or the network may delay it.
 const (
-	slowSessions = 5
+	fewSessions  = 5
+	slowSessions = 10
 	slowRatio    = 2.0
+	clearRatio   = 4.0 // after fewSessions
 	slowBy       = 0.1 // seconds
 )
 
@@ -38,7 +40,7 @@ func ofSlowness(f *Facts, found *findings) {
 		fails := slices.ContainsFunc(found.all, func(p api.Problem) bool {
 			return p.Backend == b.Name && p.Service == b.Service && p.Level == api.LevelFailure
 		})
-		if !fails && f.Recent.Replies[BackendName{b.Service, b.Name}].Sessions >= slowSessions {
+		if !fails && f.Recent.Replies[BackendName{b.Service, b.Name}].Sessions >= fewSessions {
 			byService[b.Service] = append(byService[b.Service], b)
 		}
 	}
@@ -53,9 +55,13 @@ func ofSlowness(f *Facts, found *findings) {
 		}
 		slices.Sort(seconds)
 		for _, b := range byService[service] {
-			own := f.Recent.Replies[BackendName{service, b.Name}].Seconds
+			reply := f.Recent.Replies[BackendName{service, b.Name}]
+			own, ratio := reply.Seconds, slowRatio
+			if reply.Sessions < slowSessions {
+				ratio = clearRatio
+			}
 			usual := medianWithout(seconds, own)
-			if _, ping := roundTrips(f, b); own >= slowRatio*usual && own-usual >= max(slowBy, ping) {
+			if _, ping := roundTrips(f, b); own >= ratio*usual && own-usual >= max(slowBy, ping) {
 				all = append(all, slow{b, own, usual})
 			}
 		}
